@@ -1,0 +1,58 @@
+// What a collection is, and the catalogue of all of them.
+
+#ifndef COTERIE_API_COLLECTION_H_
+#define COTERIE_API_COLLECTION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "api/limits.h"
+#include "index/metric.h"
+
+namespace coterie {
+
+inline constexpr int32_t kDefaultSlots = 64;
+
+struct CollectionSpec {
+  std::string name;
+  // Names the data on disk; never reused within a cluster, so a dropped and
+  // re-created collection cannot see old rows. Given by the coordinator.
+  uint32_t number = 0;
+  int32_t dimension = 0;
+  Metric metric = Metric::kSquaredL2;
+  int32_t slots = kDefaultSlots;
+  // owner[s] is the shard that holds slot s. Given by the coordinator.
+  std::vector<int32_t> owner;
+
+  friend bool operator==(const CollectionSpec&,
+                         const CollectionSpec&) = default;
+};
+
+// Every collection, as one versioned record: changed by compare-and-set on
+// shard 0, copied to the others.
+struct Catalogue {
+  // Raised by one at each change. 0: never written. Also the shard map's
+  // version, since `owner` is part of the record.
+  int64_t version = 0;
+  uint32_t next_number = 1;
+  std::vector<CollectionSpec> collections;  // by name
+
+  // Null if absent.
+  const CollectionSpec* Find(absl::string_view name) const;
+};
+
+// OK if the name can be used: 1..limit characters of [A-Za-z0-9_.-], the first
+// a letter or digit. INVALID_ARGUMENT quoting the name (escaped) otherwise.
+absl::Status ValidateCollectionName(absl::string_view name,
+                                    const Limits& limits);
+
+// As above for the whole schema, naming field, value and limit.
+absl::Status ValidateCollection(const CollectionSpec& spec,
+                                const Limits& limits);
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_COLLECTION_H_

@@ -1,0 +1,64 @@
+// Which points a call speaks of: typed conditions on attributes and ids.
+// Immutable once built; any thread.
+
+#ifndef COTERIE_API_FILTER_H_
+#define COTERIE_API_FILTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "api/point.h"
+
+namespace coterie {
+
+// Equal to one of the values and of the same type; a list of strings matches
+// if it holds a wanted string. Values: string, int64 or bool.
+struct MatchCondition {
+  std::string attribute;
+  std::vector<AttributeValue> any_of;
+};
+
+// A number within bounds. int64 values are compared exactly, not through
+// double.
+struct RangeCondition {
+  struct Bound {
+    double value = 0;
+    bool inclusive = true;
+  };
+  std::string attribute;
+  std::optional<Bound> lower;
+  std::optional<Bound> upper;
+};
+
+struct HasAttributeCondition {
+  std::string attribute;
+};
+
+struct IdCondition {
+  std::vector<PointId> ids;  // sorted
+};
+
+using Condition = std::variant<MatchCondition, RangeCondition,
+                               HasAttributeCondition, IdCondition>;
+
+// All of must, none of must_not, and one of should unless that is empty.
+struct Filter {
+  std::vector<Condition> must;
+  std::vector<Condition> should;
+  std::vector<Condition> must_not;
+
+  bool empty() const {
+    return must.empty() && should.empty() && must_not.empty();
+  }
+};
+
+// Whether the filter admits a point. An absent attribute passes no condition.
+// O(conditions x values).
+bool Admits(const Filter& filter, PointId id, const Attributes& attributes);
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_FILTER_H_

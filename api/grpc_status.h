@@ -1,0 +1,24 @@
+// The one place where absl::Status and grpc::Status meet.
+//
+// Codes map one to one. Details (api/status_details.h) travel as a serialised
+// google.rpc.Status in the error details: BadRequest for a field, ErrorInfo
+// {domain "coterie", metadata shard} for a shard, RetryInfo for a delay.
+// Stateless; any thread.
+
+#ifndef COTERIE_API_GRPC_STATUS_H_
+#define COTERIE_API_GRPC_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace coterie {
+
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// Inverse of ToGrpcStatus; unknown details are dropped.
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_GRPC_STATUS_H_

@@ -1,0 +1,28 @@
+// Where a point lives: id -> slot -> shard.
+
+#ifndef COTERIE_API_PLACEMENT_H_
+#define COTERIE_API_PLACEMENT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "index/vectors.h"
+
+namespace coterie {
+
+// SplitMix64's output function (Steele, Lea, Flood 2014): a bijection of 64
+// bits with full avalanche. Frozen: data on disk is placed by it
+// (placement_test holds golden values).
+uint64_t SplitMix64(uint64_t x);
+
+// The slot of a point: SplitMix64(id) mod slots. REQUIRES: slots >= 1.
+int32_t SlotOf(PointId id, int32_t slots);
+
+// owner[s] for s = 0..slots-1 over shards 0..shards-1: contiguous runs whose
+// lengths differ by at most one. With more shards than slots the last shards
+// own nothing. REQUIRES: slots, shards >= 1.
+std::vector<int32_t> EvenPlacement(int32_t slots, int32_t shards);
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_PLACEMENT_H_

@@ -1,0 +1,66 @@
+// Points, vectors, attributes and filters: proto <-> domain.
+//
+// Decoding is validating: what comes out satisfies the REQUIRES of domain
+// code, or the status is INVALID_ARGUMENT naming the field by its path, the
+// value and the limit. Dimension and metric are the collection's business and
+// are checked by whoever knows it. Stateless; any thread. O(size of message).
+
+#ifndef COTERIE_API_POINTS_CONVERT_H_
+#define COTERIE_API_POINTS_CONVERT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "api/limits.h"
+#include "api/point.h"
+#include "api/shard_messages.h"
+#include "api/v1/points.pb.h"
+#include "api/v1/types.pb.h"
+
+namespace coterie {
+
+// Exact float32 value of each component; -0 becomes +0. Refuses: no encoding,
+// no components or more than limits.dimension, NaN or Inf, unknown dtype,
+// packed bytes that are not a multiple of the element size. `field` is the
+// path for messages.
+absl::StatusOr<std::vector<float>> DecodeVector(const v1::Vector& vector,
+                                                absl::string_view field,
+                                                const Limits& limits);
+// As packed F32.
+void EncodeVector(VectorView vector, v1::Vector* out);
+
+absl::StatusOr<Attributes> DecodeAttributes(
+    const google::protobuf::Map<std::string, v1::AttributeValue>& attributes,
+    absl::string_view field, const Limits& limits);
+void EncodeAttributes(
+    const Attributes& attributes,
+    google::protobuf::Map<std::string, v1::AttributeValue>* out);
+
+AttributeSelector DecodeSelector(const v1::AttributeSelector& selector);
+
+absl::StatusOr<Filter> DecodeFilter(const v1::Filter& filter,
+                                    absl::string_view field,
+                                    const Limits& limits);
+
+// Refuses an empty batch, one over the limit, and the same id twice naming
+// both positions.
+absl::StatusOr<WriteBatch> DecodeUpsert(const v1::UpsertRequest& request,
+                                        const Limits& limits);
+absl::StatusOr<WriteBatch> DecodeDelete(const v1::DeleteRequest& request,
+                                        const Limits& limits);
+absl::StatusOr<GetRequest> DecodeGet(const v1::GetRequest& request,
+                                     const Limits& limits);
+absl::StatusOr<CountRequest> DecodeCount(const v1::CountRequest& request,
+                                         const Limits& limits);
+absl::StatusOr<ScanRequest> DecodeScan(const v1::ScanRequest& request,
+                                       const Limits& limits);
+
+// The vector is written when it is not empty.
+void EncodePoint(const Point& point, v1::Point* out);
+v1::GetResponse EncodeGetReply(const GetReply& reply);
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_POINTS_CONVERT_H_

@@ -1,0 +1,136 @@
+// Search in domain types: the request, a shard's reply, the merged reply.
+// Plain data; shared between threads once built and then not changed.
+
+#ifndef COTERIE_API_SEARCH_H_
+#define COTERIE_API_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "api/point.h"
+#include "index/top_k.h"
+
+namespace coterie {
+
+struct PartialPolicy {
+  enum class Kind { kFail, kAllow, kRequire };
+  Kind kind = Kind::kFail;
+  double min_ratio = 1;  // kRequire only, (0, 1]
+};
+
+struct SearchRequest {
+  std::string collection;
+  // A vector, or the id of a stored point. Shards receive vectors only.
+  using Query = std::variant<std::vector<float>, PointId>;
+  std::vector<Query> queries;
+  // Neighbours wanted from each shard and overall: offset is already in it.
+  int64_t k = 0;
+  // Set: all points within this distance (inclusive), at most k; k + 1 found
+  // is RESOURCE_EXHAUSTED.
+  std::optional<double> radius;
+  int64_t offset = 0;  // applied after the merge
+  bool with_vectors = false;
+  AttributeSelector with_attributes;
+  PartialPolicy partial_policy;
+  bool profile = false;
+};
+
+struct Hit {
+  Neighbor neighbor;
+  std::vector<float> vector;  // with_vectors
+  Attributes attributes;      // with_attributes
+};
+
+// A slot as a shard saw it at its sequence.
+struct SlotState {
+  int32_t slot = 0;
+  int64_t offset = 0;        // writes applied
+  int64_t rows = 0;          // live
+  uint64_t id_checksum = 0;  // sum of SplitMix64(id) over live ids, mod 2^64
+};
+
+// rows_live = evaluated + ruled_out + filtered, or the certificate is void.
+struct QueryAccount {
+  int64_t evaluated = 0;
+  int64_t ruled_out = 0;
+  int64_t filtered = 0;
+  int64_t rescored = 0;
+};
+
+struct ShardTimes {
+  std::string plan;
+  int64_t rows_scanned = 0;
+  int64_t bytes_scanned = 0;
+  double queue_seconds = 0;
+  double scan_seconds = 0;
+  double round_trip_seconds = 0;  // filled by the coordinator
+};
+
+struct ShardSearchReply {
+  int32_t shard_id = 0;
+  int64_t catalogue_version = 0;
+  int64_t sequence = 0;
+  int64_t rows_live = 0;
+  std::vector<SlotState> slots;  // all slots the shard owns
+  std::vector<std::vector<Hit>> results;  // per query, sorted, at most k
+  std::vector<QueryAccount> accounts;     // per query
+  ShardTimes times;
+};
+
+struct MissingShard {
+  int32_t shard_id = 0;
+  std::string reason;
+};
+
+struct Coverage {
+  int32_t shards_total = 0;
+  int32_t shards_ok = 0;
+  int64_t rows_total = 0;
+  int64_t rows_covered = 0;
+  bool estimated = false;
+  std::vector<MissingShard> missing;
+};
+
+// One shard's part of the evidence.
+struct ShardCertificate {
+  int32_t shard_id = 0;
+  int64_t sequence = 0;
+  int64_t rows_live = 0;
+  std::vector<SlotState> slots;
+  std::vector<QueryAccount> accounts;
+};
+
+struct Certificate {
+  int64_t map_version = 0;
+  std::vector<ShardCertificate> shards;
+  std::string withheld;  // why `exact` is not set; empty when it is
+};
+
+struct CommunicationCost {
+  int64_t messages = 0;
+  int64_t bytes_sent = 0;
+  int64_t bytes_received = 0;
+  double measured_seconds = 0;
+  double compute_seconds = 0;
+};
+
+struct SearchReply {
+  struct Result {
+    std::vector<Hit> hits;
+    bool exact = false;
+  };
+  std::vector<Result> results;
+  Coverage coverage;
+  Certificate certificate;
+  std::vector<std::pair<int32_t, ShardTimes>> shard_times;  // by shard id
+  double total_seconds = 0;
+  double merge_seconds = 0;
+  CommunicationCost cost;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_SEARCH_H_

@@ -1,0 +1,26 @@
+// Search: proto <-> domain. Decoding is validating (api/points_convert.h).
+
+#ifndef COTERIE_API_SEARCH_CONVERT_H_
+#define COTERIE_API_SEARCH_CONVERT_H_
+
+#include "absl/status/statusor.h"
+#include "api/limits.h"
+#include "api/search.h"
+#include "api/v1/search.pb.h"
+
+namespace coterie {
+
+// Refuses: no queries; no extent; k <= 0; k, offset + k, queries or
+// queries x (offset + k) over their limits; a radius that is NaN or +-Inf;
+// offset < 0 or with radius; a vector of other length than the first's;
+// min_ratio outside (0, 1]; a query without kind. The result's k is offset + k,
+// or limits.k + 1 for a radius.
+absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
+                                           const Limits& limits);
+
+// `profile`: also certificate, profile and cost.
+v1::SearchResponse EncodeSearchReply(const SearchReply& reply, bool profile);
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_SEARCH_CONVERT_H_

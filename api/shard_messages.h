@@ -1,0 +1,98 @@
+// What coordinator and shard say to each other besides search, in domain types.
+// Plain data.
+
+#ifndef COTERIE_API_SHARD_MESSAGES_H_
+#define COTERIE_API_SHARD_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/collection.h"
+#include "api/filter.h"
+#include "api/point.h"
+
+namespace coterie {
+
+// Upserts and deletes of one shard's points. Validated whole by the sender;
+// the shard checks collection, dimension and slot ownership again.
+struct WriteBatch {
+  std::string collection;
+  std::vector<Point> upserts;
+  std::vector<PointId> deletes;
+};
+
+struct WriteReply {
+  int64_t upserted = 0;
+  int64_t deleted = 0;  // ids that were stored
+  int64_t sequence = 0;  // visible to every later read
+};
+
+struct GetRequest {
+  std::string collection;
+  std::vector<PointId> ids;
+  bool with_vectors = false;
+  AttributeSelector with_attributes;
+};
+
+struct GetReply {
+  std::vector<Point> points;  // found, in the order asked
+  std::vector<PointId> missing;
+};
+
+struct CountRequest {
+  std::string collection;
+  Filter filter;
+};
+
+struct CountReply {
+  int64_t count = 0;
+};
+
+struct ScanRequest {
+  std::string collection;
+  int32_t slice = 0;
+  int32_t slices = 1;
+  bool with_vectors = false;
+  AttributeSelector with_attributes;
+  Filter filter;
+  int64_t limit = 0;  // 0: none
+};
+
+struct ScanPage {
+  std::vector<Point> points;  // by slot, then id
+  bool end = false;           // no further page
+};
+
+struct ShardCollectionStats {
+  int32_t shard_id = 0;
+  int64_t points = 0;
+  int64_t dead_rows = 0;
+  int32_t sealed_segments = 0;
+  int64_t tail_rows = 0;
+  int64_t memory_bytes = 0;
+  int32_t slots = 0;
+  int64_t sequence = 0;
+};
+
+struct ShardDescription {
+  enum class State { kServing, kLoading, kUnreachable };
+  int32_t shard_id = 0;
+  std::string address;
+  State state = State::kServing;
+  std::string reason;
+  std::string cluster_uuid;
+  int32_t shards_total = 0;  // as this shard's identity says
+  int64_t catalogue_version = 0;
+  int64_t incarnation = 0;
+  int64_t sequence = 0;
+  int64_t points = 0;
+  int64_t memory_bytes = 0;
+  int32_t queue_length = 0;
+  int32_t queue_capacity = 0;
+  int32_t threads = 0;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_API_SHARD_MESSAGES_H_

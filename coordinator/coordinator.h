@@ -1,0 +1,86 @@
+// The coordinator: collections, writes and reads over p shards, in domain
+// types. The gRPC services (coordinator/*_service) are thin over it.
+//
+// Thread-safe. It keeps no state that matters: the catalogue is the shards',
+// cached here and refreshed when a shard says that it is old. Any number of
+// coordinators may serve the same shards.
+//
+// Errors carry the shard at fault in message and payload (api/grpc_status).
+
+#ifndef COTERIE_COORDINATOR_COORDINATOR_H_
+#define COTERIE_COORDINATOR_COORDINATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "api/call.h"
+#include "api/collection.h"
+#include "api/limits.h"
+#include "api/search.h"
+#include "api/shard_messages.h"
+#include "coordinator/shard_client.h"
+
+namespace coterie {
+
+struct CoordinatorOptions {
+  Limits limits;
+  // Time kept back from a search's deadline for merging and replying.
+  absl::Duration merge_reserve = absl::Milliseconds(5);
+};
+
+// Statistics of a collection, shard by shard.
+struct CollectionDescription {
+  CollectionSpec spec;
+  std::vector<ShardCollectionStats> shards;
+};
+
+class Coordinator {
+ public:
+  // Takes the shards in order of shard_id and reads the catalogue.
+  // FAILED_PRECONDITION if ids are not 0..p-1, if the shards belong to
+  // different clusters, or disagree on p; UNAVAILABLE if one does not answer.
+  // A shard whose catalogue copy is behind shard 0's is brought up to date.
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
+      std::vector<std::shared_ptr<ShardClient>> shards,
+      CoordinatorOptions options);
+  ~Coordinator();
+
+  void CreateCollection(CollectionSpec spec, CallContext call,
+                        Done<CollectionSpec> done);
+  void GetCollection(std::string name, CallContext call,
+                     Done<CollectionDescription> done);
+  void ListCollections(CallContext call, Done<std::vector<CollectionSpec>> done);
+  // Replies with the number of points dropped.
+  void DeleteCollection(std::string name, CallContext call, Done<int64_t> done);
+
+  // Validates the whole batch against the collection (dimension, metric,
+  // duplicate ids) before any shard hears of it.
+  void Upsert(WriteBatch batch, CallContext call, Done<WriteReply> done);
+  void Delete(std::string collection, std::vector<PointId> ids,
+              CallContext call, Done<WriteReply> done);
+  void Get(GetRequest request, CallContext call, Done<GetReply> done);
+  void Count(CountRequest request, CallContext call, Done<CountReply> done);
+  // Shard after shard; errors arrive by Next.
+  std::unique_ptr<PointStream> Scan(ScanRequest request, CallContext call);
+
+  // Resolves queries by id, asks every shard, merges (scatter_gather.h).
+  void Search(SearchRequest request, CallContext call, Done<SearchReply> done);
+
+  // Never fails as a whole: a silent shard is kUnreachable with the reason.
+  void Describe(CallContext call, Done<std::vector<ShardDescription>> done);
+
+  // Null if unknown. The copy cached here.
+  std::shared_ptr<const Catalogue> catalogue() const;
+
+ private:
+  class Impl;
+  explicit Coordinator(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_COORDINATOR_COORDINATOR_H_

@@ -1,0 +1,69 @@
+// The seam between coordinator and shard: one shard as the coordinator sees it.
+//
+// Implementations: in-process (server/in_process_shard_client), fault-injecting
+// (tests), gRPC (separate processes). Thread-safe. Every call is asynchronous:
+// `done` runs exactly once, on any thread, also when the call cannot be made
+// (UNAVAILABLE naming the shard). A full queue answers RESOURCE_EXHAUSTED at
+// once; a passed deadline DEADLINE_EXCEEDED.
+
+#ifndef COTERIE_COORDINATOR_SHARD_CLIENT_H_
+#define COTERIE_COORDINATOR_SHARD_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "api/call.h"
+#include "api/collection.h"
+#include "api/search.h"
+#include "api/shard_messages.h"
+
+namespace coterie {
+
+// Pages of a scan, all read at one sequence. Not thread-safe: at most one
+// Next() outstanding. Destroying it ends the scan.
+class PointStream {
+ public:
+  virtual ~PointStream() = default;
+  // The next page; after one with `end` set, Next must not be called.
+  virtual void Next(Done<ScanPage> done) = 0;
+};
+
+class ShardClient {
+ public:
+  virtual ~ShardClient() = default;
+
+  virtual int32_t shard_id() const = 0;
+  // "in-process" or host:port, for people.
+  virtual std::string address() const = 0;
+
+  // REQUIRES: request's queries are vectors. The request outlives the call
+  // because it is shared.
+  virtual void Search(std::shared_ptr<const SearchRequest> request,
+                      CallContext call, Done<ShardSearchReply> done) = 0;
+  virtual void Write(WriteBatch batch, CallContext call,
+                     Done<WriteReply> done) = 0;
+  virtual void Get(GetRequest request, CallContext call,
+                   Done<GetReply> done) = 0;
+  virtual void Count(CountRequest request, CallContext call,
+                     Done<CountReply> done) = 0;
+  virtual std::unique_ptr<PointStream> Scan(ScanRequest request,
+                                            CallContext call) = 0;
+
+  // The shard's copy of the catalogue.
+  virtual void ReadCatalogue(CallContext call, Done<Catalogue> done) = 0;
+  // Replaces the copy if its version is `expected_version` (compare-and-set;
+  // ABORTED naming both versions otherwise) and brings the shard's collections
+  // in line: new ones appear empty, absent ones are dropped. Durable when done.
+  // Replies with the version now stored.
+  virtual void PutCatalogue(int64_t expected_version, Catalogue catalogue,
+                            CallContext call, Done<int64_t> done) = 0;
+
+  virtual void CollectionStats(std::string collection, CallContext call,
+                               Done<ShardCollectionStats> done) = 0;
+  virtual void Describe(CallContext call, Done<ShardDescription> done) = 0;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_COORDINATOR_SHARD_CLIENT_H_

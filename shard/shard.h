@@ -1,0 +1,92 @@
+// One shard: the points of the slots it owns, durable and searchable.
+//
+// Thread-safe. Work is admitted to bounded queues and runs on the shard's own
+// threads; `done` runs there too. Reads take a snapshot and never wait for
+// writers. OK for a write means durable (synced) and visible to later reads.
+//
+// Errors of every call: NOT_FOUND for an unknown collection; RESOURCE_EXHAUSTED
+// at once when a queue is full; CANCELLED or DEADLINE_EXCEEDED when the call
+// ended first; UNAVAILABLE after Stop().
+
+#ifndef COTERIE_SHARD_SHARD_H_
+#define COTERIE_SHARD_SHARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "api/call.h"
+#include "api/collection.h"
+#include "api/limits.h"
+#include "api/search.h"
+#include "api/shard_messages.h"
+
+namespace coterie {
+
+struct ShardOptions {
+  int32_t shard_id = 0;
+  int32_t shards_total = 1;
+  // Names the cluster; stored at first open, compared at every later one.
+  std::string cluster_uuid;
+  // RocksDB folder of this shard; created if absent.
+  std::string path;
+  Limits limits;
+  // Threads that scan. >= 1.
+  int32_t threads = 1;
+  // Searches (and other reads) that may wait; more are refused.
+  int32_t queue_capacity = 256;
+  // Bytes of writes that may wait for the disk; more are refused.
+  int64_t write_queue_bytes = int64_t{64} << 20;
+  // Rows of the append-only tail before it is sealed; bounded by tail_bytes.
+  int64_t tail_rows = 65536;
+  int64_t tail_bytes = int64_t{64} << 20;
+};
+
+class Shard {
+ public:
+  // Opens or creates the store, checks that it belongs to (cluster_uuid,
+  // shard_id, shards_total) - FAILED_PRECONDITION naming both sides if not -
+  // and loads every row. DATA_LOSS naming the key if a record is damaged.
+  // O(rows x dimension).
+  static absl::StatusOr<std::unique_ptr<Shard>> Open(ShardOptions options);
+
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+  // Stop(), then closes the store.
+  ~Shard();
+
+  // Refuses new work, lets admitted work end, returns when idle. Idempotent.
+  void Stop();
+
+  void Search(std::shared_ptr<const SearchRequest> request, CallContext call,
+              Done<ShardSearchReply> done);
+  void Write(WriteBatch batch, CallContext call, Done<WriteReply> done);
+  void Get(GetRequest request, CallContext call, Done<GetReply> done);
+  void Count(CountRequest request, CallContext call, Done<CountReply> done);
+
+  // Pages of a scan at one sequence; outlived by the shard. Not thread-safe:
+  // one Next at a time.
+  class Scanner {
+   public:
+    virtual ~Scanner() = default;
+    virtual void Next(Done<ScanPage> done) = 0;
+  };
+  std::unique_ptr<Scanner> Scan(ScanRequest request, CallContext call);
+
+  void ReadCatalogue(CallContext call, Done<Catalogue> done);
+  void PutCatalogue(int64_t expected_version, Catalogue catalogue,
+                    CallContext call, Done<int64_t> done);
+  void CollectionStats(std::string collection, CallContext call,
+                       Done<ShardCollectionStats> done);
+  void Describe(CallContext call, Done<ShardDescription> done);
+
+ private:
+  class Impl;
+  explicit Shard(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_SHARD_SHARD_H_
