@@ -40,7 +40,7 @@ struct AttributeSelector {
 };
 
 // Bytes the limit `attribute_set_bytes` counts: keys, and values as 8 bytes a
-// number, 1 a bool, length a string.
+// number, 1 a bool, length a string; in a list 2 more a string.
 int64_t AttributeBytes(const Attributes& attributes);
 
 }  // namespace coterie

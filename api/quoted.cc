@@ -58,4 +58,20 @@ bool IsValidUtf8(absl::string_view text) {
   return true;
 }
 
+std::string ToValidUtf8(absl::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = SequenceLength(text);
+    if (length == 0) {
+      valid.push_back('?');
+      text.remove_prefix(1);
+    } else {
+      valid.append(text.data(), length);
+      text.remove_prefix(length);
+    }
+  }
+  return valid;
+}
+
 }  // namespace coterie

@@ -18,6 +18,9 @@ std::string Quoted(absl::string_view text);
 // nothing above U+10FFFF. Empty is valid. O(length).
 bool IsValidUtf8(absl::string_view text);
 
+// `text` with each byte that keeps it from being valid UTF-8 replaced by '?'.
+std::string ToValidUtf8(absl::string_view text);
+
 }  // namespace coterie
 
 #endif  // COTERIE_API_QUOTED_H_

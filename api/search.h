@@ -74,7 +74,7 @@ struct ShardSearchReply {
   int64_t catalogue_version = 0;
   int64_t sequence = 0;
   int64_t rows_live = 0;
-  std::vector<SlotState> slots;  // all slots the shard owns
+  std::vector<SlotState> slots;           // all slots the shard owns
   std::vector<std::vector<Hit>> results;  // per query, sorted, at most k
   std::vector<QueryAccount> accounts;     // per query
   ShardTimes times;

@@ -24,7 +24,7 @@ struct WriteBatch {
 
 struct WriteReply {
   int64_t upserted = 0;
-  int64_t deleted = 0;  // ids that were stored
+  int64_t deleted = 0;   // ids that were stored
   int64_t sequence = 0;  // visible to every later read
 };
 

@@ -29,6 +29,12 @@ absl::Status Overloaded(absl::string_view message, absl::Duration retry_after);
 // detail (ErrorInfo). OK stays OK; a shard already named is kept.
 absl::Status WithShard(absl::Status status, int32_t shard_id);
 
+// The detail alone, for edges that rebuild a status: the message stays. OK
+// stays OK. A delay is cut to 0..292 years.
+void AttachField(absl::Status* status, absl::string_view field);
+void AttachShard(absl::Status* status, int32_t shard_id);
+void AttachRetryAfter(absl::Status* status, absl::Duration retry_after);
+
 std::optional<std::string> FieldOf(const absl::Status& status);
 std::optional<int32_t> ShardOf(const absl::Status& status);
 std::optional<absl::Duration> RetryAfterOf(const absl::Status& status);

@@ -1,0 +1,94 @@
+#include "api/collection.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "api/quoted.h"
+#include "api/status_details.h"
+
+namespace coterie {
+namespace {
+
+bool IsNameCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+         c == '.' || c == '-';
+}
+
+absl::Status CheckName(absl::string_view field, absl::string_view name,
+                       const Limits& limits) {
+  if (name.empty()) return InvalidField(field, "the name is empty");
+  if (static_cast<int64_t>(name.size()) > limits.collection_name_bytes) {
+    return InvalidField(
+        field, absl::StrCat(Quoted(name), " has ", name.size(),
+                            " bytes, over the limit collection_name_bytes of ",
+                            limits.collection_name_bytes));
+  }
+  if (!absl::ascii_isalnum(static_cast<unsigned char>(name.front()))) {
+    return InvalidField(field, absl::StrCat(Quoted(name),
+                                            " does not start with a letter or "
+                                            "digit"));
+  }
+  if (!std::all_of(name.begin(), name.end(), IsNameCharacter)) {
+    return InvalidField(field, absl::StrCat(Quoted(name),
+                                            " has characters other than "
+                                            "[A-Za-z0-9_.-]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRange(absl::string_view field, int64_t value,
+                        absl::string_view limit, int64_t most) {
+  if (value < 1) {
+    return InvalidField(field, absl::StrCat(value, " is not in 1..", most));
+  }
+  if (value > most) {
+    return InvalidField(
+        field, absl::StrCat(value, " is over the limit ", limit, " of ", most));
+  }
+  return absl::OkStatus();
+}
+
+bool IsMetric(Metric metric) {
+  switch (metric) {
+    case Metric::kSquaredL2:
+    case Metric::kInnerProduct:
+    case Metric::kCosine:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const CollectionSpec* Catalogue::Find(absl::string_view name) const {
+  const auto it = std::lower_bound(
+      collections.begin(), collections.end(), name,
+      [](const CollectionSpec& spec, absl::string_view wanted) {
+        return absl::string_view(spec.name) < wanted;
+      });
+  return it == collections.end() || it->name != name ? nullptr : &*it;
+}
+
+absl::Status ValidateCollectionName(absl::string_view name,
+                                    const Limits& limits) {
+  return CheckName("name", name, limits);
+}
+
+absl::Status ValidateCollection(const CollectionSpec& spec,
+                                const Limits& limits) {
+  absl::Status status = CheckName("collection.name", spec.name, limits);
+  if (!status.ok()) return status;
+  status = CheckRange("collection.dimension", spec.dimension, "dimension",
+                      limits.dimension);
+  if (!status.ok()) return status;
+  if (!IsMetric(spec.metric)) {
+    return InvalidField("collection.metric",
+                        absl::StrCat(static_cast<int>(spec.metric),
+                                     " is not a metric: use SQUARED_L2, "
+                                     "INNER_PRODUCT or COSINE"));
+  }
+  return CheckRange("collection.slots", spec.slots, "slots", limits.slots);
+}
+
+}  // namespace coterie

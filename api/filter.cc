@@ -1,0 +1,105 @@
+#include "api/filter.h"
+
+#include <algorithm>
+#include <compare>
+#include <limits>
+
+namespace coterie {
+namespace {
+
+// Exact order of an integer and a double; NaN is unordered. Comparing through
+// double would take 2^53 + 1 for 2^53.
+std::partial_ordering Compare(int64_t a, double b) {
+  constexpr double kTwoTo63 = 9223372036854775808.0;
+  if (b != b) return std::partial_ordering::unordered;
+  if (b >= kTwoTo63) return std::partial_ordering::less;
+  if (b < -kTwoTo63) return std::partial_ordering::greater;
+  const auto whole = static_cast<int64_t>(b);  // toward zero, exact
+  if (a != whole) return a <=> whole;
+  // A double with a fraction is below 2^53, so the difference is exact.
+  return 0.0 <=> b - static_cast<double>(whole);
+}
+
+bool Matches(const AttributeValue& wanted, const AttributeValue& stored) {
+  if (const auto* list = std::get_if<std::vector<std::string>>(&stored)) {
+    const auto* text = std::get_if<std::string>(&wanted);
+    return text != nullptr &&
+           std::find(list->begin(), list->end(), *text) != list->end();
+  }
+  return wanted == stored;  // false for different alternatives
+}
+
+bool Within(const RangeCondition& range, const AttributeValue& stored) {
+  const auto order = [&stored](double bound) {
+    if (const auto* whole = std::get_if<int64_t>(&stored)) {
+      return Compare(*whole, bound);
+    }
+    return std::get<double>(stored) <=> bound;
+  };
+  if (!std::holds_alternative<int64_t>(stored) &&
+      !std::holds_alternative<double>(stored)) {
+    return false;
+  }
+  if (range.lower.has_value()) {
+    const std::partial_ordering o = order(range.lower->value);
+    if (!(range.lower->inclusive ? o >= 0 : o > 0)) return false;
+  }
+  if (range.upper.has_value()) {
+    const std::partial_ordering o = order(range.upper->value);
+    if (!(range.upper->inclusive ? o <= 0 : o < 0)) return false;
+  }
+  return true;
+}
+
+// Whether one point passes one condition.
+class Passes {
+ public:
+  Passes(PointId id, const Attributes& attributes)
+      : id_(id), attributes_(attributes) {}
+
+  bool operator()(const MatchCondition& match) const {
+    const AttributeValue* stored = Find(match.attribute);
+    if (stored == nullptr) return false;
+    return std::any_of(
+        match.any_of.begin(), match.any_of.end(),
+        [stored](const AttributeValue& w) { return Matches(w, *stored); });
+  }
+
+  bool operator()(const RangeCondition& range) const {
+    const AttributeValue* stored = Find(range.attribute);
+    return stored != nullptr && Within(range, *stored);
+  }
+
+  bool operator()(const HasAttributeCondition& has) const {
+    return Find(has.attribute) != nullptr;
+  }
+
+  bool operator()(const IdCondition& ids) const {
+    return std::binary_search(ids.ids.begin(), ids.ids.end(), id_);
+  }
+
+  bool operator()(const Condition& condition) const {
+    return std::visit(*this, condition);
+  }
+
+ private:
+  const AttributeValue* Find(const std::string& key) const {
+    const auto it = attributes_.find(key);
+    return it == attributes_.end() ? nullptr : &it->second;
+  }
+
+  const PointId id_;
+  const Attributes& attributes_;
+};
+
+}  // namespace
+
+bool Admits(const Filter& filter, PointId id, const Attributes& attributes) {
+  const Passes passes(id, attributes);
+  return std::all_of(filter.must.begin(), filter.must.end(), passes) &&
+         std::none_of(filter.must_not.begin(), filter.must_not.end(), passes) &&
+         (filter.should.empty() ||
+          std::any_of(filter.should.begin(), filter.should.end(), passes));
+}
+
+}  // namespace coterie
