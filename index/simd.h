@@ -32,6 +32,13 @@ SimdTarget ActiveSimdTarget();
 // REQUIRES: supported.
 void SetActiveSimdTargetForTest(SimdTarget target);
 
+namespace internal_simd {
+// For tests: the target that a COTERIE_SIMD of `wish` (any case) selects; the
+// best supported one if it names none of them.
+SimdTarget Choose(absl::string_view wish,
+                  const std::vector<SimdTarget>& supported);
+}  // namespace internal_simd
+
 }  // namespace coterie
 
 #endif  // COTERIE_INDEX_SIMD_H_
