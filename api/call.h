@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -18,11 +19,20 @@ namespace coterie {
 // Set once, by the edge, when the caller goes away. Any thread.
 class CancelToken {
  public:
+  CancelToken() = default;
+  // Also cancelled when `parent` is; null: alone.
+  explicit CancelToken(std::shared_ptr<const CancelToken> parent)
+      : parent_(std::move(parent)) {}
+
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  bool cancelled() const {
+    return cancelled_.load(std::memory_order_relaxed) ||
+           (parent_ != nullptr && parent_->cancelled());
+  }
 
  private:
   std::atomic<bool> cancelled_{false};
+  const std::shared_ptr<const CancelToken> parent_;
 };
 
 // Copied freely; copies share the token. Any thread.

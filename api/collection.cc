@@ -15,8 +15,8 @@ bool IsNameCharacter(char c) {
          c == '.' || c == '-';
 }
 
-absl::Status CheckName(absl::string_view field, absl::string_view name,
-                       const Limits& limits) {
+absl::Status CheckLength(absl::string_view field, absl::string_view name,
+                         const Limits& limits) {
   if (name.empty()) return InvalidField(field, "the name is empty");
   if (static_cast<int64_t>(name.size()) > limits.collection_name_bytes) {
     return InvalidField(
@@ -24,6 +24,13 @@ absl::Status CheckName(absl::string_view field, absl::string_view name,
                             " bytes, over the limit collection_name_bytes of ",
                             limits.collection_name_bytes));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(absl::string_view field, absl::string_view name,
+                       const Limits& limits) {
+  absl::Status status = CheckLength(field, name, limits);
+  if (!status.ok()) return status;
   if (!absl::ascii_isalnum(static_cast<unsigned char>(name.front()))) {
     return InvalidField(field, absl::StrCat(Quoted(name),
                                             " does not start with a letter or "
@@ -42,10 +49,7 @@ absl::Status CheckRange(absl::string_view field, int64_t value,
   if (value < 1) {
     return InvalidField(field, absl::StrCat(value, " is not in 1..", most));
   }
-  if (value > most) {
-    return InvalidField(
-        field, absl::StrCat(value, " is over the limit ", limit, " of ", most));
-  }
+  if (value > most) return OverLimit(field, value, limit, most);
   return absl::OkStatus();
 }
 
@@ -73,6 +77,11 @@ const CollectionSpec* Catalogue::Find(absl::string_view name) const {
 absl::Status ValidateCollectionName(absl::string_view name,
                                     const Limits& limits) {
   return CheckName("name", name, limits);
+}
+
+absl::Status ValidateCollectionReference(absl::string_view name,
+                                         const Limits& limits) {
+  return CheckLength("collection", name, limits);
 }
 
 absl::Status ValidateCollection(const CollectionSpec& spec,

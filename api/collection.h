@@ -49,7 +49,14 @@ struct Catalogue {
 absl::Status ValidateCollectionName(absl::string_view name,
                                     const Limits& limits);
 
-// As above for the whole schema, naming field, value and limit.
+// As far as a request that speaks of a collection goes: neither empty nor over
+// the limit. Whether it exists is for the catalogue to say. The field is
+// "collection".
+absl::Status ValidateCollectionReference(absl::string_view name,
+                                         const Limits& limits);
+
+// As ValidateCollectionName for the whole schema, naming field, value and
+// limit.
 absl::Status ValidateCollection(const CollectionSpec& spec,
                                 const Limits& limits);
 

@@ -31,6 +31,9 @@ absl::StatusOr<std::vector<float>> DecodeVector(const v1::Vector& vector,
 // As packed F32.
 void EncodeVector(VectorView vector, v1::Vector* out);
 
+// Refuses: more attributes or bytes than the limits, a key that is empty, too
+// long or not UTF-8, a value without kind, NaN, text that is not UTF-8. Of
+// several faults the one with the least key is named.
 absl::StatusOr<Attributes> DecodeAttributes(
     const google::protobuf::Map<std::string, v1::AttributeValue>& attributes,
     absl::string_view field, const Limits& limits);
@@ -38,13 +41,22 @@ void EncodeAttributes(
     const Attributes& attributes,
     google::protobuf::Map<std::string, v1::AttributeValue>* out);
 
-AttributeSelector DecodeSelector(const v1::AttributeSelector& selector);
+// Refuses more names than a point may have attributes. `all: false` is none.
+absl::StatusOr<AttributeSelector> DecodeSelector(
+    const v1::AttributeSelector& selector, absl::string_view field,
+    const Limits& limits);
 
+// Refuses: too many conditions, values or ids; a condition without kind, a
+// match without values or with one that is neither string, int nor bool; a
+// range without bounds or with NaN; an attribute that no point can have. Ids
+// come out sorted and distinct. An empty list of ids admits no point.
 absl::StatusOr<Filter> DecodeFilter(const v1::Filter& filter,
                                     absl::string_view field,
                                     const Limits& limits);
 
-// Refuses an empty batch, one over the limit, and the same id twice naming
+// Each refuses a collection name that is empty or over its limit; whether it
+// exists is for others to say. Lists of points or ids are neither empty nor
+// over their limit; in a batch of writes the same id twice is refused naming
 // both positions.
 absl::StatusOr<WriteBatch> DecodeUpsert(const v1::UpsertRequest& request,
                                         const Limits& limits);

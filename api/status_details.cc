@@ -44,6 +44,12 @@ absl::Status InvalidField(absl::string_view field,
   return status;
 }
 
+absl::Status OverLimit(absl::string_view field, int64_t value,
+                       absl::string_view limit, int64_t bound) {
+  return InvalidField(
+      field, absl::StrCat(value, " is over the limit ", limit, " of ", bound));
+}
+
 absl::Status Overloaded(absl::string_view message, absl::Duration retry_after) {
   absl::Status status = absl::ResourceExhaustedError(message);
   AttachRetryAfter(&status, retry_after);

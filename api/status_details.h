@@ -22,6 +22,11 @@ namespace coterie {
 absl::Status InvalidField(absl::string_view field,
                           absl::string_view description);
 
+// The same for a value above a bound (api/limits.h):
+// "<field>: <value> is over the limit <limit> of <bound>".
+absl::Status OverLimit(absl::string_view field, int64_t value,
+                       absl::string_view limit, int64_t bound);
+
 // RESOURCE_EXHAUSTED with a delay after which a retry is sensible (RetryInfo).
 absl::Status Overloaded(absl::string_view message, absl::Duration retry_after);
 

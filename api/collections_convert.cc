@@ -1,0 +1,118 @@
+#include "api/collections_convert.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "api/status_details.h"
+
+namespace coterie {
+namespace {
+
+absl::StatusOr<Metric> DecodeMetric(v1::Metric metric) {
+  switch (metric) {
+    case v1::SQUARED_L2:
+      return Metric::kSquaredL2;
+    case v1::INNER_PRODUCT:
+      return Metric::kInnerProduct;
+    case v1::COSINE:
+      return Metric::kCosine;
+    default:
+      break;
+  }
+  return InvalidField("collection.metric",
+                      absl::StrCat(static_cast<int>(metric),
+                                   " is not a metric: give SQUARED_L2, "
+                                   "INNER_PRODUCT or COSINE"));
+}
+
+v1::Metric EncodeMetric(Metric metric) {
+  switch (metric) {
+    case Metric::kSquaredL2:
+      return v1::SQUARED_L2;
+    case Metric::kInnerProduct:
+      return v1::INNER_PRODUCT;
+    case Metric::kCosine:
+      return v1::COSINE;
+  }
+  return v1::METRIC_UNSPECIFIED;
+}
+
+v1::ShardDescription::State EncodeState(ShardDescription::State state) {
+  switch (state) {
+    case ShardDescription::State::kServing:
+      return v1::ShardDescription::SERVING;
+    case ShardDescription::State::kLoading:
+      return v1::ShardDescription::LOADING;
+    case ShardDescription::State::kUnreachable:
+      return v1::ShardDescription::UNREACHABLE;
+  }
+  return v1::ShardDescription::STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+absl::StatusOr<CollectionSpec> DecodeCollection(
+    const v1::Collection& collection, const Limits& limits) {
+  const absl::StatusOr<Metric> metric = DecodeMetric(collection.metric());
+  if (!metric.ok()) return metric.status();
+  CollectionSpec spec;
+  spec.name = collection.name();
+  spec.dimension = collection.dimension();
+  spec.metric = *metric;
+  spec.slots = collection.slots();
+  if (spec.slots == 0) {
+    spec.slots =
+        static_cast<int32_t>(std::min(int64_t{kDefaultSlots}, limits.slots));
+  }
+  const absl::Status status = ValidateCollection(spec, limits);
+  if (!status.ok()) return status;
+  return spec;
+}
+
+void EncodeCollection(const CollectionSpec& spec, v1::Collection* out) {
+  out->set_name(spec.name);
+  out->set_dimension(spec.dimension);
+  out->set_metric(EncodeMetric(spec.metric));
+  out->set_slots(spec.slots);
+}
+
+void EncodeStats(const CollectionSpec& spec,
+                 const std::vector<ShardCollectionStats>& shards,
+                 v1::CollectionStats* out) {
+  int64_t points = 0;
+  int64_t memory_bytes = 0;
+  for (const ShardCollectionStats& shard : shards) {
+    points += shard.points;
+    memory_bytes += shard.memory_bytes;
+    v1::ShardCollectionStats* s = out->add_shards();
+    s->set_shard_id(shard.shard_id);
+    s->set_points(shard.points);
+    s->set_dead_rows(shard.dead_rows);
+    s->set_sealed_segments(shard.sealed_segments);
+    s->set_tail_rows(shard.tail_rows);
+    s->set_memory_bytes(shard.memory_bytes);
+    s->set_slots(shard.slots);
+    s->set_sequence(shard.sequence);
+  }
+  out->set_points(points);
+  out->set_vector_bytes(points * spec.dimension *
+                        static_cast<int64_t>(sizeof(float)));
+  out->set_memory_bytes(memory_bytes);
+}
+
+void EncodeShard(const ShardDescription& shard, v1::ShardDescription* out) {
+  out->set_shard_id(shard.shard_id);
+  out->set_address(shard.address);
+  out->set_state(EncodeState(shard.state));
+  out->set_reason(shard.reason);
+  out->set_incarnation(shard.incarnation);
+  out->set_sequence(shard.sequence);
+  out->set_points(shard.points);
+  out->set_memory_bytes(shard.memory_bytes);
+  out->set_queue_length(shard.queue_length);
+  out->set_queue_capacity(shard.queue_capacity);
+  out->set_threads(shard.threads);
+}
+
+}  // namespace coterie

@@ -1,0 +1,38 @@
+#include "api/rpc_roles.h"
+
+#include <algorithm>
+
+namespace coterie {
+namespace {
+
+constexpr RpcRoleEntry kRoles[] = {
+    {"coterie.v1.ClusterService/Describe", RpcRole::kRead},
+    {"coterie.v1.CollectionService/CreateCollection", RpcRole::kAdmin},
+    {"coterie.v1.CollectionService/DeleteCollection", RpcRole::kAdmin},
+    {"coterie.v1.CollectionService/GetCollection", RpcRole::kRead},
+    {"coterie.v1.CollectionService/ListCollections", RpcRole::kRead},
+    {"coterie.v1.PointService/Count", RpcRole::kRead},
+    {"coterie.v1.PointService/Delete", RpcRole::kWrite},
+    {"coterie.v1.PointService/Get", RpcRole::kRead},
+    {"coterie.v1.PointService/Scan", RpcRole::kRead},
+    {"coterie.v1.PointService/Upsert", RpcRole::kWrite},
+    {"coterie.v1.SearchService/Search", RpcRole::kRead},
+    {"coterie.v1.ShardService/Echo", RpcRole::kInternal},
+};
+
+}  // namespace
+
+absl::Span<const RpcRoleEntry> RpcRoles() { return kRoles; }
+
+std::optional<RpcRole> RoleOf(absl::string_view method) {
+  const auto* end = std::end(kRoles);
+  const auto* it =
+      std::lower_bound(std::begin(kRoles), end, method,
+                       [](const RpcRoleEntry& entry, absl::string_view wanted) {
+                         return entry.method < wanted;
+                       });
+  if (it == end || it->method != method) return std::nullopt;
+  return it->role;
+}
+
+}  // namespace coterie

@@ -1,0 +1,259 @@
+#include "api/search_convert.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "api/collection.h"
+#include "api/points_convert.h"
+#include "api/status_details.h"
+
+namespace coterie {
+namespace {
+
+absl::Status CheckQueryCount(const v1::SearchRequest& request,
+                             const Limits& limits) {
+  if (request.queries().empty()) {
+    return InvalidField("queries", "empty: give at least one");
+  }
+  if (request.queries_size() > limits.queries) {
+    return OverLimit("queries", request.queries_size(), "queries",
+                     limits.queries);
+  }
+  return absl::OkStatus();
+}
+
+// Nearest k, after `offset` of them.
+absl::Status DecodeNearest(const v1::SearchRequest& request,
+                           const Limits& limits, SearchRequest* out) {
+  if (request.k() <= 0) {
+    return InvalidField("k",
+                        absl::StrCat(request.k(), " is not in 1..", limits.k));
+  }
+  if (request.k() > limits.k) return OverLimit("k", request.k(), "k", limits.k);
+  out->offset = request.offset();
+  out->k = int64_t{request.offset()} + request.k();
+  if (out->k > limits.k) {
+    return InvalidField("offset",
+                        absl::StrCat("offset + k = ", out->k,
+                                     " is over the limit k of ", limits.k));
+  }
+  const int64_t product = request.queries_size() * out->k;
+  if (product > limits.queries_times_k) {
+    return InvalidField("queries",
+                        absl::StrCat(request.queries_size(),
+                                     " queries x (offset + k) = ", product,
+                                     " is over the limit queries_times_k of ",
+                                     limits.queries_times_k));
+  }
+  return absl::OkStatus();
+}
+
+// All within a radius.
+absl::Status DecodeRadius(const v1::SearchRequest& request,
+                          const Limits& limits, SearchRequest* out) {
+  if (!std::isfinite(request.radius())) {
+    return InvalidField(
+        "radius", absl::StrCat(request.radius(), " is not a finite number"));
+  }
+  if (request.offset() != 0) {
+    return InvalidField(
+        "offset", absl::StrCat(request.offset(), " does not go with radius"));
+  }
+  out->radius = request.radius();
+  out->k = limits.k + 1;  // one more than allowed shows that there are more
+  return absl::OkStatus();
+}
+
+absl::Status DecodeExtent(const v1::SearchRequest& request,
+                          const Limits& limits, SearchRequest* out) {
+  if (request.offset() < 0) {
+    return InvalidField("offset",
+                        absl::StrCat(request.offset(), " is negative"));
+  }
+  switch (request.extent_case()) {
+    case v1::SearchRequest::kK:
+      return DecodeNearest(request, limits, out);
+    case v1::SearchRequest::kRadius:
+      return DecodeRadius(request, limits, out);
+    case v1::SearchRequest::EXTENT_NOT_SET:
+      break;
+  }
+  return InvalidField("k", "not set: give k or radius");
+}
+
+absl::StatusOr<PartialPolicy> DecodePolicy(const v1::PartialPolicy& policy) {
+  PartialPolicy decoded;
+  switch (policy.kind_case()) {
+    case v1::PartialPolicy::kAllow:
+      decoded.kind = PartialPolicy::Kind::kAllow;
+      break;
+    case v1::PartialPolicy::kRequire:
+      decoded.kind = PartialPolicy::Kind::kRequire;
+      decoded.min_ratio = policy.require().min_ratio();
+      // Written so that NaN fails too.
+      if (!(decoded.min_ratio > 0 && decoded.min_ratio <= 1)) {
+        return InvalidField(
+            "partial_policy.require.min_ratio",
+            absl::StrCat(decoded.min_ratio, " is not in (0, 1]"));
+      }
+      break;
+    case v1::PartialPolicy::kFail:
+    case v1::PartialPolicy::KIND_NOT_SET:
+      break;
+  }
+  return decoded;
+}
+
+absl::Status DecodeQueries(const v1::SearchRequest& request,
+                           const Limits& limits, SearchRequest* out) {
+  // The first query that is a vector: all others have its length.
+  int first = -1;
+  size_t dimension = 0;
+  out->queries.reserve(static_cast<size_t>(request.queries_size()));
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const v1::Query& query = request.queries(i);
+    const std::string field = absl::StrCat("queries[", i, "]");
+    switch (query.kind_case()) {
+      case v1::Query::kVector: {
+        const std::string path = absl::StrCat(field, ".vector");
+        absl::StatusOr<std::vector<float>> vector =
+            DecodeVector(query.vector(), path, limits);
+        if (!vector.ok()) return vector.status();
+        if (first < 0) {
+          first = i;
+          dimension = vector->size();
+        } else if (vector->size() != dimension) {
+          return InvalidField(
+              path, absl::StrCat(vector->size(), " components, but queries[",
+                                 first, "].vector has ", dimension));
+        }
+        out->queries.emplace_back(*std::move(vector));
+        break;
+      }
+      case v1::Query::kId:
+        out->queries.emplace_back(PointId{query.id()});
+        break;
+      case v1::Query::KIND_NOT_SET:
+        return InvalidField(field, "not set: give vector or id");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void EncodeHit(const Hit& hit, v1::Hit* out) {
+  out->set_id(hit.neighbor.id);
+  out->set_distance(hit.neighbor.distance);
+  if (!hit.vector.empty()) EncodeVector(hit.vector, out->mutable_vector());
+  EncodeAttributes(hit.attributes, out->mutable_attributes());
+}
+
+void EncodeCoverage(const Coverage& coverage, v1::Coverage* out) {
+  out->set_shards_total(coverage.shards_total);
+  out->set_shards_ok(coverage.shards_ok);
+  out->set_rows_total(coverage.rows_total);
+  out->set_rows_covered(coverage.rows_covered);
+  out->set_estimated(coverage.estimated);
+  for (const MissingShard& missing : coverage.missing) {
+    v1::MissingShard* m = out->add_missing();
+    m->set_shard_id(missing.shard_id);
+    m->set_reason(missing.reason);
+  }
+}
+
+void EncodeShardCertificate(const ShardCertificate& shard,
+                            v1::ShardCertificate* out) {
+  out->set_shard_id(shard.shard_id);
+  out->set_sequence(shard.sequence);
+  out->set_rows_live(shard.rows_live);
+  for (const SlotState& slot : shard.slots) {
+    v1::SlotState* s = out->add_slots();
+    s->set_slot(slot.slot);
+    s->set_offset(slot.offset);
+    s->set_rows(slot.rows);
+    s->set_id_checksum(slot.id_checksum);
+  }
+  for (const QueryAccount& account : shard.accounts) {
+    v1::QueryAccount* a = out->add_queries();
+    a->set_rows_evaluated(account.evaluated);
+    a->set_rows_ruled_out(account.ruled_out);
+    a->set_rows_filtered(account.filtered);
+    a->set_rows_rescored(account.rescored);
+  }
+}
+
+void EncodeProfile(const SearchReply& reply, v1::Profile* out) {
+  for (const auto& [shard_id, times] : reply.shard_times) {
+    v1::ShardProfile* shard = out->add_shards();
+    shard->set_shard_id(shard_id);
+    shard->set_plan(times.plan);
+    shard->set_rows_scanned(times.rows_scanned);
+    shard->set_bytes_scanned(times.bytes_scanned);
+    shard->set_queue_seconds(times.queue_seconds);
+    shard->set_scan_seconds(times.scan_seconds);
+    shard->set_round_trip_seconds(times.round_trip_seconds);
+  }
+  out->set_total_seconds(reply.total_seconds);
+  out->set_merge_seconds(reply.merge_seconds);
+}
+
+void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out) {
+  out->set_messages(cost.messages);
+  out->set_bytes_sent(cost.bytes_sent);
+  out->set_bytes_received(cost.bytes_received);
+  out->set_measured_seconds(cost.measured_seconds);
+  out->set_compute_seconds(cost.compute_seconds);
+}
+
+}  // namespace
+
+absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
+                                           const Limits& limits) {
+  absl::Status status =
+      ValidateCollectionReference(request.collection(), limits);
+  if (!status.ok()) return status;
+  status = CheckQueryCount(request, limits);
+  if (!status.ok()) return status;
+  SearchRequest decoded;
+  decoded.collection = request.collection();
+  status = DecodeExtent(request, limits, &decoded);
+  if (!status.ok()) return status;
+  absl::StatusOr<PartialPolicy> policy = DecodePolicy(request.partial_policy());
+  if (!policy.ok()) return policy.status();
+  decoded.partial_policy = *policy;
+  absl::StatusOr<AttributeSelector> selector =
+      DecodeSelector(request.with_attributes(), "with_attributes", limits);
+  if (!selector.ok()) return selector.status();
+  decoded.with_attributes = *std::move(selector);
+  decoded.with_vectors = request.with_vectors();
+  decoded.profile = request.profile();
+  status = DecodeQueries(request, limits, &decoded);
+  if (!status.ok()) return status;
+  return decoded;
+}
+
+v1::SearchResponse EncodeSearchReply(const SearchReply& reply, bool profile) {
+  v1::SearchResponse out;
+  for (const SearchReply::Result& result : reply.results) {
+    v1::QueryResult* r = out.add_results();
+    r->mutable_hits()->Reserve(static_cast<int>(result.hits.size()));
+    for (const Hit& hit : result.hits) EncodeHit(hit, r->add_hits());
+    r->set_exact(result.exact);
+  }
+  EncodeCoverage(reply.coverage, out.mutable_coverage());
+  if (!profile) return out;
+  v1::Certificate* certificate = out.mutable_certificate();
+  certificate->set_map_version(reply.certificate.map_version);
+  for (const ShardCertificate& shard : reply.certificate.shards) {
+    EncodeShardCertificate(shard, certificate->add_shards());
+  }
+  certificate->set_withheld(reply.certificate.withheld);
+  EncodeProfile(reply, out.mutable_profile());
+  EncodeCost(reply.cost, out.mutable_cost());
+  return out;
+}
+
+}  // namespace coterie
