@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# The command line against a real server: tasks, errors, exit codes.
+. tests/process_lib.sh
+coterie=client/coterie
+
+expect_code 4 "no server" env COTERIE_SERVER=127.0.0.1:1 \
+  $coterie count words --timeout 2s
+expect_text err 'coteried' "says how to start one"
+
+start_server
+expect_code 2 "unknown collection" $coterie count words
+expect_text err 'create' "says what to do"
+expect "create" $coterie create words --dim 100 --metric cosine
+expect_code 3 "create twice" $coterie create words --dim 100 --metric cosine
+expect_code 1 "bad metric" $coterie create w2 --dim 100 --metric manhattan
+expect_code 3 "odd name" $coterie create 'a/b' --dim 100 --metric l2
+expect "import" $coterie import words data/words-10k.npy \
+  --text data/words-10k.txt --as word
+expect_code 0 "count" $coterie count words
+expect_text out '10,?000' "counts all"
+
+expect_code 0 "search by word" $coterie search words --near king -k 5
+expect_text out 'king' "finds itself"
+expect_text out 'queen|prince' "finds its kin"
+expect_code 0 "search with evidence" $coterie search words --near king --profile
+expect_text out '[Ee]xact' "speaks of exactness"
+expect_code 0 "search as JSON" $coterie search words --id 0 -k 3 --json
+expect_text out '"exact": *true' "certified"
+expect_code 2 "unknown word" $coterie search words --near xyzzyplugh
+expect_code 1 "k of zero or a refusal" $coterie search words
+expect_code 3 "k over the limit" $coterie search words --id 0 -k 10001
+expect_text err '10,?000' "names the limit"
+expect_code 3 "wrong dimension" $coterie search words --vector=1,2,3
+expect_code 2 "query by an id that is not stored" \
+  $coterie search words --id 18446744073709551615
+expect_code 0 "get" $coterie get words 0 1
+expect_code 0 "delete" $coterie delete words 0
+expect_code 0 "count" $coterie count words
+expect_text out '9,?999' "one fewer"
+
+# Files that are not what they say.
+head -c 1000 data/words-10k.npy >"$work/short.npy"
+expect_code 3 "truncated npy" $coterie import words "$work/short.npy"
+expect_text err 'short.npy' "names the file"
+/usr/bin/python3 - "$work/liar.npy" <<'PY'
+import sys
+header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 100), }"
+header += b" " * (118 - len(header) - 1) + b"\n"
+with open(sys.argv[1], "wb") as f:
+    f.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(4000))
+PY
+expect_code 3 "a header that lies" $coterie import words "$work/liar.npy"
+expect_text err '1000000000000' "names the rows it claims"
+head -n 9999 data/words-10k.txt >"$work/few.txt"
+expect_code 3 "fewer words than rows" $coterie import words \
+  data/words-10k.npy --text "$work/few.txt"
+expect_text err '9999' "names both numbers"
+expect_code 0 "nothing of these was stored" $coterie count words
+expect_text out '9,?999' "count unchanged"
+
+expect_code 0 "describe" $coterie describe
+expect_text out 'words' "lists the collection"
+expect_code 0 "describe one" $coterie describe words
+expect_code 1 "drop needs --yes without a terminal" $coterie drop words
+expect_code 0 "drop" $coterie drop words --yes
+expect_code 2 "gone" $coterie count words
+expect_code 0 "help" $coterie --help
+expect_text out 'import' "help lists commands"
+expect_code 0 "help of a command" $coterie search --help
+expect_text out '[Ee]xample' "help teaches by example"
+stop_server TERM
+report

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The server as a process: start, signals, durability across kill -9, refusals.
+. tests/process_lib.sh
+coterie=client/coterie
+
+start_server
+expect "create" $coterie create words --dim 100 --metric cosine
+expect "import" $coterie import words data/words-10k.npy \
+  --text data/words-10k.txt --as word
+expect "search" $coterie search words --near king -k 5 --json
+cp "$work/out" "$work/before"
+
+# Acknowledged means durable: no chance to flush anything.
+stop_server KILL
+start_server
+expect_code 0 "count after kill -9" $coterie count words
+expect_text out '(^|[^0-9])10,?000([^0-9]|$)' "all points are there"
+expect "search after kill -9" $coterie search words --near king -k 5 --json
+expect "the answer is the same, byte for byte" cmp "$work/before" "$work/out"
+
+expect_code 1 "a second server on the same data" \
+  server/coteried --listen=127.0.0.1:0 --data_dir="$work/data"
+expect_text err 'in use' "says that the directory is in use"
+expect_code 1 "a second server on the same port" \
+  server/coteried --listen="$address" --data_dir="$work/other"
+expect_text err "cannot listen on $address" "names the address"
+expect_code 2 "unknown argument" server/coteried bogus
+expect_code 2 "flag out of range" server/coteried --queue_capacity=0
+expect_text err 'queue_capacity=0' "names the flag"
+expect_code 1 "another number of shards" server/coteried \
+  --listen=127.0.0.1:0 --data_dir="$work/other" --local_shards=0 --listen=nowhere:x
+
+stop_server TERM
+checks=$((checks + 1))
+[ "$server_code" -eq 0 ] || {
+  failures=$((failures + 1)); echo "FAILED: SIGTERM gave $server_code"; }
+expect "says that it stopped" grep -q stopped "$work/server.out"
+
+expect_code 1 "another number of shards" server/coteried \
+  --listen=127.0.0.1:0 --data_dir="$work/data" --local_shards=3
+expect_text err 'made with 4 shards' "names both numbers"
+
+# After SIGKILL the lock is free: only a living process holds it.
+start_server --local_shards=4
+expect_code 0 "count" $coterie count words
+stop_server TERM
+report

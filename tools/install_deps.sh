@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Installs what building, testing and the demo need on Debian 12, as root or
+# through sudo. Idempotent; takes well under a second when nothing is missing.
+#
+#   tools/install_deps.sh            packages and google.rpc protos
+#   tools/install_deps.sh --tests    also grpcurl, which tests call
+#   tools/install_deps.sh --loadtest also ghz
+#   tools/install_deps.sh --check    only says what is missing (exit 1 if any)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  bazel-bootstrap bazel-rules-java bazel-rules-proto bazel-platforms
+  g++ git clang clang-format clang-tidy pkg-config ca-certificates make
+  libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc
+  libprotobuf-dev libabsl-dev librocksdb-dev libcli11-dev
+  libfaiss-dev libopenblas-dev libeigen3-dev libgomp1
+  libgtest-dev libgmock-dev libbenchmark-dev
+  python3 python3-pip python3-grpcio python3-protobuf
+)
+googleapis_version=1.63.2
+# The newest of each that Debian's Go 1.19 builds.
+grpcurl_version=v1.8.7
+ghz_version=v0.117.0
+
+missing=()
+for p in "${packages[@]}"; do
+  [ -f "/var/lib/dpkg/info/$p.list" ] || [ -f "/var/lib/dpkg/info/$p:amd64.list" ] \
+    || missing+=("$p")
+done
+have_protos() { [ -f .deps/googleapis/google/rpc/error_details.proto ]; }
+
+if [ "${1:-}" = --check ]; then
+  have_protos || missing+=("google.rpc protos")
+  [ -x .deps/bin/grpcurl ] || missing+=("grpcurl (--tests)")
+  [ ${#missing[@]} -eq 0 ] && { echo "nothing is missing"; exit 0; }
+  printf 'missing: %s\n' "${missing[@]}"
+  exit 1
+fi
+
+if [ ${#missing[@]} -gt 0 ]; then
+  sudo=
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+      echo "install_deps: these packages need root, and sudo is not here: ${missing[*]}" >&2
+      exit 1
+    }
+    sudo=sudo
+  fi
+  echo "install_deps: installing ${#missing[@]} Debian packages"
+  export DEBIAN_FRONTEND=noninteractive
+  $sudo apt-get update -qq
+  $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+if ! have_protos; then
+  echo "install_deps: fetching google.rpc protos (PyPI googleapis-common-protos)"
+  tmp=$(mktemp -d)
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+    -d "$tmp" "googleapis-common-protos==$googleapis_version"
+  rm -rf .deps/googleapis
+  mkdir -p .deps/googleapis
+  python3 -m zipfile -e "$tmp"/*.whl .deps/googleapis
+  rm -rf "$tmp"
+fi
+
+go_tool() {  # NAME MODULE@VERSION
+  [ -x ".deps/bin/$1" ] && return
+  echo "install_deps: building $1 ($2)"
+  if ! command -v go >/dev/null; then
+    local sudo=; [ "$(id -u)" -eq 0 ] || sudo=sudo
+    $sudo apt-get install -y -qq --no-install-recommends golang-go >/dev/null
+  fi
+  GOBIN="$PWD/.deps/bin" go install "$2" 2>"/tmp/coterie-go-$$.log" || {
+    cat "/tmp/coterie-go-$$.log" >&2
+    exit 1
+  }
+  rm -f "/tmp/coterie-go-$$.log"
+}
+case "${1:-}" in
+  --tests) go_tool grpcurl \
+    "github.com/fullstorydev/grpcurl/cmd/grpcurl@$grpcurl_version" ;;
+  --loadtest) go_tool ghz "github.com/bojand/ghz/cmd/ghz@$ghz_version" ;;
+esac

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the test suite and closes with "N passed, N failed".
+#   --long          the long tier (targets tagged "long")
+#   --config=asan   AddressSanitizer and UBSan
+#   --config=tsan   ThreadSanitizer; targets that need gRPC are tagged no_tsan
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+  --long) mapfile -t targets < <(bazel query --noshow_progress \
+    'attr(tags, "\blong\b", tests(//...))' 2>/dev/null); flags=() ;;
+  --config=*) targets=(//...); flags=("$1" --build_tests_only) ;;
+  *) targets=(//...); flags=() ;;
+esac
+
+log=$(mktemp)
+bazel test --noshow_progress --keep_going "${flags[@]}" "${targets[@]}" 2>&1 | tee "$log"
+code=${PIPESTATUS[0]}
+passed=$(grep -cE '^//\S+ .*PASSED' "$log")
+failed=$(grep -cE '^//\S+ .*(FAILED|TIMEOUT|NO STATUS)' "$log")
+rm -f "$log"
+[ "$code" -ne 0 ] && [ "$failed" -eq 0 ] && failed=1
+[ "$((passed + failed))" -eq 0 ] && { echo "no test ran"; exit 1; }
+echo "$passed passed, $failed failed"
+exit "$code"
