@@ -11,14 +11,17 @@
 #define COTERIE_COORDINATOR_COORDINATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "api/call.h"
 #include "api/collection.h"
 #include "api/limits.h"
+#include "api/placement.h"
 #include "api/search.h"
 #include "api/shard_messages.h"
 #include "coordinator/shard_client.h"
@@ -27,8 +30,18 @@ namespace coterie {
 
 struct CoordinatorOptions {
   Limits limits;
-  // Time kept back from a search's deadline for merging and replying.
+  // Time kept back from a search's deadline for merging and replying; at most
+  // half of what remains.
   absl::Duration merge_reserve = absl::Milliseconds(5);
+  // How long a shard may take to describe itself before it counts as
+  // unreachable.
+  absl::Duration describe_timeout = absl::Seconds(5);
+  // How long Create waits for each answer.
+  absl::Duration connect_timeout = absl::Seconds(30);
+  // owner[s] for (slots, shards) of new collections. Tests put points where
+  // they hurt; everyone else keeps the default.
+  std::function<std::vector<int32_t>(int32_t slots, int32_t shards)> placement =
+      EvenPlacement;
 };
 
 // Statistics of a collection, shard by shard.
@@ -52,7 +65,8 @@ class Coordinator {
                         Done<CollectionSpec> done);
   void GetCollection(std::string name, CallContext call,
                      Done<CollectionDescription> done);
-  void ListCollections(CallContext call, Done<std::vector<CollectionSpec>> done);
+  void ListCollections(CallContext call,
+                       Done<std::vector<CollectionSpec>> done);
   // Replies with the number of points dropped.
   void DeleteCollection(std::string name, CallContext call, Done<int64_t> done);
 
@@ -72,8 +86,12 @@ class Coordinator {
   // Never fails as a whole: a silent shard is kUnreachable with the reason.
   void Describe(CallContext call, Done<std::vector<ShardDescription>> done);
 
-  // Null if unknown. The copy cached here.
+  // The copy cached here; never null.
   std::shared_ptr<const Catalogue> catalogue() const;
+  const std::string& cluster_uuid() const;
+  // Ids that searches met on more than one shard since start. Anything but 0
+  // is an alarm: shards hold the same slot, or one lies.
+  int64_t duplicate_ids_met() const;
 
  private:
   class Impl;

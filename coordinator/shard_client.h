@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/call.h"
 #include "api/collection.h"
@@ -21,7 +22,8 @@
 namespace coterie {
 
 // Pages of a scan, all read at one sequence. Not thread-safe: at most one
-// Next() outstanding. Destroying it ends the scan.
+// Next() outstanding. Destroying it ends the scan; that may happen inside
+// `done`, so an implementation touches nothing of itself after calling it.
 class PointStream {
  public:
   virtual ~PointStream() = default;
@@ -63,6 +65,10 @@ class ShardClient {
                                Done<ShardCollectionStats> done) = 0;
   virtual void Describe(CallContext call, Done<ShardDescription> done) = 0;
 };
+
+// All shards of a cluster: element i is shard i.
+using ShardSet =
+    std::shared_ptr<const std::vector<std::shared_ptr<ShardClient>>>;
 
 }  // namespace coterie
 

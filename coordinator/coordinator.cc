@@ -1,0 +1,490 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "api/quoted.h"
+#include "api/status_details.h"
+#include "coordinator/catalogue_store.h"
+#include "coordinator/fan_out.h"
+#include "coordinator/point_calls.h"
+#include "coordinator/routed_call.h"
+#include "coordinator/scan_stream.h"
+#include "coordinator/search_call.h"
+#include "sync/mutex.h"
+
+namespace coterie {
+namespace {
+
+// Reads may be tried again as they are; a write has given its points away, and
+// its caller tries again.
+constexpr int kReadTries = 2;
+constexpr int kWriteTries = 1;
+
+absl::Status AcceptAny(const CollectionSpec&) { return absl::OkStatus(); }
+
+// Runs an asynchronous call to its end; only where blocking is fine.
+template <typename T>
+absl::StatusOr<T> Await(absl::FunctionRef<void(Done<T>)> start) {
+  struct State {
+    Mutex mu;
+    CondVar ready;
+    bool done ABSL_GUARDED_BY(mu) = false;
+    absl::StatusOr<T> reply ABSL_GUARDED_BY(mu);
+  };
+  auto state = std::make_shared<State>();
+  start([state](absl::StatusOr<T> reply) {
+    MutexLock lock(&state->mu);
+    state->reply = std::move(reply);
+    state->done = true;
+    state->ready.NotifyAll();
+  });
+  MutexLock lock(&state->mu);
+  while (!state->done) {
+    state->ready.Wait(&state->mu);
+  }
+  return std::move(state->reply);
+}
+
+absl::Status CheckIds(const std::vector<std::shared_ptr<ShardClient>>& shards) {
+  if (shards.empty()) {
+    return absl::FailedPreconditionError("a cluster has at least one shard");
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i]->shard_id() != static_cast<int32_t>(i)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "shard ids of ", shards.size(), " shards are 0..", shards.size() - 1,
+          " once each; in their place ", i, " stands ", shards[i]->shard_id(),
+          " (", shards[i]->address(), ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether what the shards say of themselves is one cluster of that many.
+absl::Status CheckIdentities(const std::vector<ShardDescription>& shards) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const ShardDescription& shard = shards[i];
+    const int32_t id = static_cast<int32_t>(i);
+    if (shard.state == ShardDescription::State::kUnreachable) {
+      return WithShard(absl::UnavailableError(shard.reason), id);
+    }
+    if (shard.shard_id != id) {
+      return WithShard(absl::FailedPreconditionError(
+                           absl::StrCat("calls itself shard ", shard.shard_id)),
+                       id);
+    }
+    if (shard.cluster_uuid != shards[0].cluster_uuid) {
+      return WithShard(absl::FailedPreconditionError(absl::StrCat(
+                           "belongs to cluster ", Quoted(shard.cluster_uuid),
+                           ", shard 0 to ", Quoted(shards[0].cluster_uuid))),
+                       id);
+    }
+    if (shard.shards_total != static_cast<int32_t>(shards.size())) {
+      return WithShard(absl::FailedPreconditionError(absl::StrCat(
+                           "is of a cluster of ", shard.shards_total,
+                           " shards; ", shards.size(), " were given")),
+                       id);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A copy ahead of the original means that shard 0 lost data.
+absl::Status CheckVersions(const std::vector<ShardDescription>& shards,
+                           int64_t version) {
+  for (const ShardDescription& shard : shards) {
+    if (shard.catalogue_version > version) {
+      return WithShard(absl::FailedPreconditionError(absl::StrCat(
+                           "has the catalogue at version ",
+                           shard.catalogue_version, ", newer than shard 0's ",
+                           version, ": shard 0 runs on old data")),
+                       shard.shard_id);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds `spec` to the catalogue, giving it number and owners.
+absl::Status AddCollection(const CoordinatorOptions& options, int32_t shards,
+                           CollectionSpec* spec, Catalogue* catalogue) {
+  if (catalogue->Find(spec->name) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("collection ", Quoted(spec->name), " exists already"));
+  }
+  const int64_t count = static_cast<int64_t>(catalogue->collections.size());
+  if (count >= options.limits.collections) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(count,
+                     " collections exist, which is the limit "
+                     "collections; drop one"));
+  }
+  if (catalogue->next_number == std::numeric_limits<uint32_t>::max()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "all ", catalogue->next_number, " collection numbers are used up"));
+  }
+  spec->number = catalogue->next_number++;
+  spec->owner = options.placement(spec->slots, shards);
+  auto at = std::lower_bound(
+      catalogue->collections.begin(), catalogue->collections.end(), *spec,
+      [](const CollectionSpec& a, const CollectionSpec& b) {
+        return a.name < b.name;
+      });
+  catalogue->collections.insert(at, *spec);
+  return CheckOwners(*catalogue, shards);
+}
+
+absl::Status RemoveCollection(absl::string_view name, Catalogue* catalogue) {
+  const CollectionSpec* spec = catalogue->Find(name);
+  if (spec == nullptr) {
+    return NoSuchCollection(name);
+  }
+  catalogue->collections.erase(catalogue->collections.begin() +
+                               (spec - catalogue->collections.data()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class Coordinator::Impl {
+ public:
+  Impl(ShardSet set, CoordinatorOptions opts)
+      : shards(std::move(set)),
+        options(std::move(opts)),
+        catalogue(std::make_shared<CatalogueStore>(shards)),
+        search(std::make_shared<SearchContext>()) {
+    search->shards = shards;
+    search->catalogue = catalogue;
+    search->merge_reserve = options.merge_reserve;
+  }
+
+  int32_t shard_count() const { return static_cast<int32_t>(shards->size()); }
+
+  // Statistics of one collection from every shard; fails if one fails.
+  void Stats(const std::string& name, const CallContext& call,
+             Done<std::vector<ShardCollectionStats>> done) const {
+    FanOut<ShardCollectionStats>(
+        shard_count(),
+        [&](int64_t i, Done<ShardCollectionStats> told) {
+          (*shards)[static_cast<size_t>(i)]->CollectionStats(name, call,
+                                                             std::move(told));
+        },
+        [done = std::move(done)](
+            std::vector<absl::StatusOr<ShardCollectionStats>> told) mutable {
+          std::vector<ShardCollectionStats> stats;
+          for (size_t i = 0; i < told.size(); ++i) {
+            if (!told[i].ok()) {
+              done(WithShard(told[i].status(), static_cast<int32_t>(i)));
+              return;
+            }
+            stats.push_back(*std::move(told[i]));
+          }
+          done(std::move(stats));
+        });
+  }
+
+  const ShardSet shards;
+  const CoordinatorOptions options;
+  const std::shared_ptr<CatalogueStore> catalogue;
+  const std::shared_ptr<SearchContext> search;
+  std::string cluster_uuid;  // set once, by Create
+};
+
+Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Coordinator::~Coordinator() = default;
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
+    std::vector<std::shared_ptr<ShardClient>> shards,
+    CoordinatorOptions options) {
+  std::sort(shards.begin(), shards.end(), [](const auto& a, const auto& b) {
+    return a->shard_id() < b->shard_id();
+  });
+  absl::Status ids = CheckIds(shards);
+  if (!ids.ok()) {
+    return ids;
+  }
+  options.describe_timeout =
+      std::min(options.describe_timeout, options.connect_timeout);
+  auto impl = std::make_shared<Impl>(
+      std::make_shared<const std::vector<std::shared_ptr<ShardClient>>>(
+          std::move(shards)),
+      std::move(options));
+  auto coordinator = absl::WrapUnique(new Coordinator(impl));
+  const auto within = [&impl] {
+    CallContext call;
+    call.deadline = absl::Now() + impl->options.connect_timeout;
+    return call;
+  };
+  absl::StatusOr<std::vector<ShardDescription>> described =
+      Await<std::vector<ShardDescription>>(
+          [&](Done<std::vector<ShardDescription>> done) {
+            coordinator->Describe(within(), std::move(done));
+          });
+  absl::Status identities = CheckIdentities(*described);
+  if (!identities.ok()) {
+    return identities;
+  }
+  impl->cluster_uuid = described->front().cluster_uuid;
+  absl::StatusOr<CatalogueSnapshot> read =
+      Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
+        impl->catalogue->Refresh(within(), std::move(done));
+      });
+  if (!read.ok()) {
+    return read.status();
+  }
+  absl::Status versions = CheckVersions(*described, (*read)->version);
+  if (!versions.ok()) {
+    return versions;
+  }
+  absl::StatusOr<CatalogueSnapshot> copied =
+      Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
+        impl->catalogue->Distribute(*read, within(), std::move(done));
+      });
+  if (!copied.ok()) {
+    return copied.status();
+  }
+  return coordinator;
+}
+
+void Coordinator::CreateCollection(CollectionSpec spec, CallContext call,
+                                   Done<CollectionSpec> done) {
+  absl::Status valid = ValidateCollection(spec, impl_->options.limits);
+  if (!valid.ok()) {
+    done(std::move(valid));
+    return;
+  }
+  auto made = std::make_shared<CollectionSpec>(std::move(spec));
+  impl_->catalogue->Change(
+      [impl = impl_, made](Catalogue* catalogue) {
+        return AddCollection(impl->options, impl->shard_count(), made.get(),
+                             catalogue);
+      },
+      std::move(call),
+      [made, done = std::move(done)](
+          absl::StatusOr<CatalogueSnapshot> changed) mutable {
+        if (!changed.ok()) {
+          done(changed.status());
+          return;
+        }
+        done(*made);
+      });
+}
+
+void Coordinator::GetCollection(std::string name, CallContext call,
+                                Done<CollectionDescription> done) {
+  RouteCall<CollectionDescription>(
+      impl_->catalogue, name, AcceptAny, call, kReadTries,
+      [impl = impl_, name, call](const CollectionRoute& route,
+                                 Done<CollectionDescription> described) {
+        impl->Stats(name, call,
+                    [spec = *route.spec, described = std::move(described)](
+                        absl::StatusOr<std::vector<ShardCollectionStats>>
+                            stats) mutable {
+                      if (!stats.ok()) {
+                        described(stats.status());
+                        return;
+                      }
+                      described(CollectionDescription{std::move(spec),
+                                                      *std::move(stats)});
+                    });
+      },
+      std::move(done));
+}
+
+void Coordinator::ListCollections(CallContext call,
+                                  Done<std::vector<CollectionSpec>> done) {
+  impl_->catalogue->Refresh(
+      std::move(call), [done = std::move(done)](
+                           absl::StatusOr<CatalogueSnapshot> fresh) mutable {
+        if (!fresh.ok()) {
+          done(fresh.status());
+          return;
+        }
+        done((*fresh)->collections);
+      });
+}
+
+void Coordinator::DeleteCollection(std::string name, CallContext call,
+                                   Done<int64_t> done) {
+  GetCollection(
+      name, call,
+      [impl = impl_, name, call, done = std::move(done)](
+          absl::StatusOr<CollectionDescription> described) mutable {
+        // An unknown one goes through Change as well: a drop that failed
+        // half-way is finished there before it answers NOT_FOUND.
+        if (!described.ok() && !absl::IsNotFound(described.status())) {
+          done(described.status());
+          return;
+        }
+        int64_t points = 0;
+        if (described.ok()) {
+          for (const ShardCollectionStats& shard : described->shards) {
+            points += shard.points;
+          }
+        }
+        impl->catalogue->Change(
+            [name](Catalogue* catalogue) {
+              return RemoveCollection(name, catalogue);
+            },
+            std::move(call),
+            [points, done = std::move(done)](
+                absl::StatusOr<CatalogueSnapshot> changed) mutable {
+              if (!changed.ok()) {
+                done(changed.status());
+                return;
+              }
+              done(points);
+            });
+      });
+}
+
+void Coordinator::Upsert(WriteBatch batch, CallContext call,
+                         Done<WriteReply> done) {
+  absl::Status sound = CheckBatch(batch, impl_->options.limits);
+  if (!sound.ok()) {
+    done(std::move(sound));
+    return;
+  }
+  std::string name = batch.collection;
+  auto shared = std::make_shared<WriteBatch>(std::move(batch));
+  RouteCall<WriteReply>(
+      impl_->catalogue, std::move(name),
+      [shared](const CollectionSpec& spec) {
+        return CheckVectors(spec, *shared);
+      },
+      call, kWriteTries,
+      [impl = impl_, shared, call](const CollectionRoute& route,
+                                   Done<WriteReply> written) {
+        WriteToOwners(impl->shards, *route.spec, std::move(*shared), call,
+                      std::move(written));
+      },
+      std::move(done));
+}
+
+void Coordinator::Delete(std::string collection, std::vector<PointId> ids,
+                         CallContext call, Done<WriteReply> done) {
+  WriteBatch batch;
+  batch.collection = collection;
+  batch.deletes = std::move(ids);
+  RouteCall<WriteReply>(
+      impl_->catalogue, std::move(collection), AcceptAny, call, kReadTries,
+      [impl = impl_, batch = std::move(batch), call](
+          const CollectionRoute& route, Done<WriteReply> written) {
+        WriteToOwners(impl->shards, *route.spec, batch, call,
+                      std::move(written));
+      },
+      std::move(done));
+}
+
+void Coordinator::Get(GetRequest request, CallContext call,
+                      Done<GetReply> done) {
+  std::string name = request.collection;
+  RouteCall<GetReply>(
+      impl_->catalogue, std::move(name), AcceptAny, call, kReadTries,
+      [impl = impl_, request = std::move(request), call](
+          const CollectionRoute& route, Done<GetReply> read) {
+        GetFromOwners(impl->shards, *route.spec, request, call,
+                      [read = std::move(read)](
+                          absl::StatusOr<OwnersGetReply> got) mutable {
+                        if (!got.ok()) {
+                          read(got.status());
+                          return;
+                        }
+                        read(std::move(got->reply));
+                      });
+      },
+      std::move(done));
+}
+
+void Coordinator::Count(CountRequest request, CallContext call,
+                        Done<CountReply> done) {
+  std::string name = request.collection;
+  RouteCall<CountReply>(
+      impl_->catalogue, std::move(name), AcceptAny, call, kReadTries,
+      [impl = impl_, request = std::move(request), call](
+          const CollectionRoute&, Done<CountReply> counted) {
+        CountOnAll(impl->shards, request, call, std::move(counted));
+      },
+      std::move(done));
+}
+
+std::unique_ptr<PointStream> Coordinator::Scan(ScanRequest request,
+                                               CallContext call) {
+  return MakeScanStream(impl_->shards, impl_->catalogue, std::move(request),
+                        std::move(call));
+}
+
+void Coordinator::Search(SearchRequest request, CallContext call,
+                         Done<SearchReply> done) {
+  absl::Status sound = CheckExtent(request);
+  if (sound.ok()) {
+    sound = call.status();
+  }
+  if (!sound.ok()) {
+    done(std::move(sound));
+    return;
+  }
+  std::string name = request.collection;
+  auto shared = std::make_shared<const SearchRequest>(std::move(request));
+  RouteCall<SearchReply>(
+      impl_->catalogue, std::move(name),
+      [shared](const CollectionSpec& spec) {
+        return CheckQueries(spec, *shared);
+      },
+      call, kReadTries,
+      [search = impl_->search, shared, call](const CollectionRoute& route,
+                                             Done<SearchReply> found) {
+        SearchOnce(search, shared, route, call, std::move(found));
+      },
+      std::move(done));
+}
+
+void Coordinator::Describe(CallContext call,
+                           Done<std::vector<ShardDescription>> done) {
+  CallContext shard_call = call;
+  shard_call.deadline = std::min(call.deadline - impl_->options.merge_reserve,
+                                 absl::Now() + impl_->options.describe_timeout);
+  FanOut<ShardDescription>(
+      impl_->shard_count(),
+      [&](int64_t i, Done<ShardDescription> told) {
+        (*impl_->shards)[static_cast<size_t>(i)]->Describe(shard_call,
+                                                           std::move(told));
+      },
+      [shards = impl_->shards, done = std::move(done)](
+          std::vector<absl::StatusOr<ShardDescription>> told) mutable {
+        std::vector<ShardDescription> out;
+        for (size_t i = 0; i < told.size(); ++i) {
+          if (told[i].ok()) {
+            out.push_back(*std::move(told[i]));
+            continue;
+          }
+          ShardDescription& silent = out.emplace_back();
+          silent.shard_id = static_cast<int32_t>(i);
+          silent.address = (*shards)[i]->address();
+          silent.state = ShardDescription::State::kUnreachable;
+          silent.reason = told[i].status().ToString(
+              absl::StatusToStringMode::kWithNoExtraData);
+        }
+        done(std::move(out));
+      });
+}
+
+std::shared_ptr<const Catalogue> Coordinator::catalogue() const {
+  return impl_->catalogue->Current();
+}
+
+const std::string& Coordinator::cluster_uuid() const {
+  return impl_->cluster_uuid;
+}
+
+int64_t Coordinator::duplicate_ids_met() const {
+  return impl_->search->duplicate_ids_met.load(std::memory_order_relaxed);
+}
+
+}  // namespace coterie

@@ -1,0 +1,248 @@
+#include "coordinator/search_call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "api/quoted.h"
+#include "api/status_details.h"
+#include "coordinator/merge_replies.h"
+#include "coordinator/point_calls.h"
+#include "coordinator/scatter_gather.h"
+#include "coordinator/stopwatch.h"
+#include "index/metric.h"
+
+namespace coterie {
+namespace {
+
+absl::Status NoSuchPoint(size_t query, PointId id, absl::string_view name) {
+  const std::string field = absl::StrCat("queries[", query, "].id");
+  absl::Status status = absl::NotFoundError(absl::StrCat(
+      field, ": collection ", Quoted(name), " has no point with id ", id));
+  AttachField(&status, field);
+  return status;
+}
+
+bool SamePlacement(const CollectionSpec& a, const CollectionSpec& b) {
+  return a.number == b.number && a.owner == b.owner;
+}
+
+class SearchCall : public std::enable_shared_from_this<SearchCall> {
+ public:
+  SearchCall(std::shared_ptr<SearchContext> context,
+             std::shared_ptr<const SearchRequest> request,
+             CollectionRoute route, CallContext call, Done<SearchReply> done)
+      : context_(std::move(context)),
+        request_(std::move(request)),
+        route_(std::move(route)),
+        call_(std::move(call)),
+        done_(std::move(done)) {}
+
+  void Start() {
+    GetRequest get;
+    for (const SearchRequest::Query& query : request_->queries) {
+      if (const PointId* id = std::get_if<PointId>(&query)) {
+        get.ids.push_back(*id);
+      }
+    }
+    if (get.ids.empty()) {
+      Scatter();
+      return;
+    }
+    get.collection = request_->collection;
+    get.with_vectors = true;
+    GetFromOwners(
+        context_->shards, *route_.spec, std::move(get), call_,
+        [self = shared_from_this()](absl::StatusOr<OwnersGetReply> got) {
+          if (!got.ok()) {
+            self->done_(got.status());
+            return;
+          }
+          absl::Status resolved = self->Resolve(*std::move(got));
+          if (!resolved.ok()) {
+            self->done_(std::move(resolved));
+            return;
+          }
+          self->Scatter();
+        });
+  }
+
+ private:
+  // Replaces request_ by one whose queries are all vectors.
+  absl::Status Resolve(OwnersGetReply got) {
+    messages_ += 2 * got.shards_asked;
+    absl::flat_hash_map<PointId, std::vector<float>> vectors;
+    for (Point& point : got.reply.points) {
+      const PointId id = point.id;
+      vectors.insert_or_assign(id, std::move(point.vector));
+    }
+    auto resolved = std::make_shared<SearchRequest>(*request_);
+    for (size_t q = 0; q < resolved->queries.size(); ++q) {
+      const PointId* id = std::get_if<PointId>(&resolved->queries[q]);
+      if (id == nullptr) {
+        continue;
+      }
+      auto it = vectors.find(*id);
+      if (it == vectors.end()) {
+        return NoSuchPoint(q, *id, request_->collection);
+      }
+      resolved->queries[q] = it->second;
+    }
+    request_ = std::move(resolved);
+    absl::Status fits = CheckQueries(*route_.spec, *request_);
+    if (!fits.ok()) {
+      return absl::AbortedError(
+          absl::StrCat("collection ", Quoted(request_->collection),
+                       " changed while queries by id were read: ",
+                       std::string(fits.message())));
+    }
+    return absl::OkStatus();
+  }
+
+  void Scatter() {
+    ScatterSearch(
+        context_->shards, request_, call_, context_->merge_reserve,
+        [self = shared_from_this()](absl::StatusOr<ShardReplies> replies) {
+          if (!replies.ok()) {
+            self->done_(replies.status());
+            return;
+          }
+          self->Reconcile(*std::move(replies));
+        });
+  }
+
+  // Compares the shards' catalogue versions with the route's.
+  void Reconcile(ShardReplies replies) {
+    messages_ += 2 * static_cast<int64_t>(replies.size());
+    const int64_t version = route_.catalogue->version;
+    bool newer = false;
+    for (size_t i = 0; i < replies.size(); ++i) {
+      if (!replies[i].ok()) {
+        continue;
+      }
+      newer = newer || replies[i]->catalogue_version > version;
+      if (replies[i]->catalogue_version < version) {
+        context_->catalogue->RepairInBackground(static_cast<int32_t>(i));
+      }
+    }
+    if (!newer) {
+      Merge(std::move(replies));
+      return;
+    }
+    context_->catalogue->Refresh(
+        call_, [self = shared_from_this(), replies = std::move(replies)](
+                   absl::StatusOr<CatalogueSnapshot> fresh) mutable {
+          self->AfterRefresh(std::move(fresh), std::move(replies));
+        });
+  }
+
+  void AfterRefresh(absl::StatusOr<CatalogueSnapshot> fresh,
+                    ShardReplies replies) {
+    if (fresh.ok()) {
+      const CollectionSpec* spec = (*fresh)->Find(request_->collection);
+      if (spec == nullptr) {
+        done_(NoSuchCollection(request_->collection));
+        return;
+      }
+      if (!SamePlacement(*spec, *route_.spec)) {
+        done_(absl::AbortedError(
+            absl::StrCat("collection ", Quoted(request_->collection),
+                         " was made anew or moved during the search")));
+        return;
+      }
+      route_ = CollectionRoute{*std::move(fresh), spec};
+    }
+    // Without a fresh catalogue the answer stands, uncertified.
+    Merge(std::move(replies));
+  }
+
+  void Merge(ShardReplies replies) {
+    const Stopwatch merging;
+    absl::StatusOr<MergedSearch> merged = MergeReplies(
+        *request_, *route_.spec, route_.catalogue->version, std::move(replies));
+    if (!merged.ok()) {
+      done_(merged.status());
+      return;
+    }
+    context_->duplicate_ids_met.fetch_add(merged->duplicate_ids,
+                                          std::memory_order_relaxed);
+    SearchReply& reply = merged->reply;
+    reply.merge_seconds = merging.Seconds();
+    reply.total_seconds = whole_.Seconds();
+    double slowest = 0;
+    for (const auto& [shard, times] : reply.shard_times) {
+      slowest = std::max(slowest, times.queue_seconds + times.scan_seconds);
+    }
+    reply.cost.messages = messages_;
+    reply.cost.compute_seconds = slowest;
+    reply.cost.measured_seconds = std::max(0.0, reply.total_seconds - slowest);
+    done_(std::move(reply));
+  }
+
+  const Stopwatch whole_;
+  const std::shared_ptr<SearchContext> context_;
+  std::shared_ptr<const SearchRequest> request_;
+  CollectionRoute route_;
+  const CallContext call_;
+  Done<SearchReply> done_;
+  int64_t messages_ = 0;  // requests and replies
+};
+
+}  // namespace
+
+absl::Status CheckExtent(const SearchRequest& request) {
+  if (request.queries.empty()) {
+    return InvalidField("queries", "is empty");
+  }
+  if (request.k < 1) {
+    return InvalidField("k", absl::StrCat(request.k, " is not positive"));
+  }
+  if (request.offset < 0 || request.offset >= request.k) {
+    return InvalidField(
+        "offset",
+        absl::StrCat(request.offset, " is not below offset + k = ", request.k));
+  }
+  if (request.radius.has_value() && !std::isfinite(*request.radius)) {
+    return InvalidField("radius", "is not finite");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckQueries(const CollectionSpec& spec,
+                          const SearchRequest& request) {
+  for (size_t q = 0; q < request.queries.size(); ++q) {
+    const auto* vector = std::get_if<std::vector<float>>(&request.queries[q]);
+    if (vector == nullptr) {
+      continue;
+    }
+    const std::string field = absl::StrCat("queries[", q, "].vector");
+    if (static_cast<int64_t>(vector->size()) != spec.dimension) {
+      return InvalidField(
+          field,
+          absl::StrCat("has ", vector->size(), " components; collection ",
+                       Quoted(spec.name), " has dimension ", spec.dimension));
+    }
+    absl::Status valid = ValidateVector(spec.metric, *vector);
+    if (!valid.ok()) {
+      return InvalidField(field, valid.message());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SearchOnce(std::shared_ptr<SearchContext> context,
+                std::shared_ptr<const SearchRequest> request,
+                CollectionRoute route, CallContext call,
+                Done<SearchReply> done) {
+  std::make_shared<SearchCall>(std::move(context), std::move(request),
+                               std::move(route), std::move(call),
+                               std::move(done))
+      ->Start();
+}
+
+}  // namespace coterie
