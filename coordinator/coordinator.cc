@@ -193,7 +193,6 @@ class Coordinator::Impl {
   const CoordinatorOptions options;
   const std::shared_ptr<CatalogueStore> catalogue;
   const std::shared_ptr<SearchContext> search;
-  std::string cluster_uuid;  // set once, by Create
 };
 
 Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -230,7 +229,6 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
   if (!identities.ok()) {
     return identities;
   }
-  impl->cluster_uuid = described->front().cluster_uuid;
   absl::StatusOr<CatalogueSnapshot> read =
       Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
         impl->catalogue->Refresh(within(), std::move(done));
@@ -477,10 +475,6 @@ void Coordinator::Describe(CallContext call,
 
 std::shared_ptr<const Catalogue> Coordinator::catalogue() const {
   return impl_->catalogue->Current();
-}
-
-const std::string& Coordinator::cluster_uuid() const {
-  return impl_->cluster_uuid;
 }
 
 int64_t Coordinator::duplicate_ids_met() const {

@@ -88,7 +88,6 @@ class Coordinator {
 
   // The copy cached here; never null.
   std::shared_ptr<const Catalogue> catalogue() const;
-  const std::string& cluster_uuid() const;
   // Ids that searches met on more than one shard since start. Anything but 0
   // is an alarm: shards hold the same slot, or one lies.
   int64_t duplicate_ids_met() const;

@@ -83,7 +83,9 @@ class Gatherer : public std::enable_shared_from_this<Gatherer> {
       outcome = call_.status();
     }
     stop_->Cancel();
-    done_(*std::move(outcome));
+    // Shards that still owe an answer keep nothing alive but this.
+    Done<ShardReplies> done = std::move(done_);
+    done(*std::move(outcome));
   }
 
   const bool fail_fast_;

@@ -1,0 +1,47 @@
+// Collections, as coterie.v1.CollectionService (api/v1/collections.proto has
+// the contract). Thread-safe; the coordinator outlives it.
+
+#ifndef COTERIE_COORDINATOR_COLLECTION_SERVICE_H_
+#define COTERIE_COORDINATOR_COLLECTION_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "api/v1/collections.grpc.pb.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/rpc_call.h"
+
+namespace coterie {
+
+class CoordinatorCollectionService final
+    : public v1::CollectionService::CallbackService {
+ public:
+  CoordinatorCollectionService(Coordinator* coordinator, RpcOptions options)
+      : coordinator_(coordinator), options_(std::move(options)) {}
+
+  grpc::ServerUnaryReactor* CreateCollection(
+      grpc::CallbackServerContext* context,
+      const v1::CreateCollectionRequest* request,
+      v1::CreateCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* GetCollection(
+      grpc::CallbackServerContext* context,
+      const v1::GetCollectionRequest* request,
+      v1::GetCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* ListCollections(
+      grpc::CallbackServerContext* context,
+      const v1::ListCollectionsRequest* request,
+      v1::ListCollectionsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteCollection(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteCollectionRequest* request,
+      v1::DeleteCollectionResponse* response) override;
+
+ private:
+  Coordinator* const coordinator_;
+  const RpcOptions options_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_COORDINATOR_COLLECTION_SERVICE_H_

@@ -1,0 +1,84 @@
+#include "coordinator/point_service.h"
+
+#include "absl/status/statusor.h"
+#include "api/points_convert.h"
+#include "coordinator/scan_call.h"
+
+namespace coterie {
+
+grpc::ServerUnaryReactor* CoordinatorPointService::Upsert(
+    grpc::CallbackServerContext* context, const v1::UpsertRequest* request,
+    v1::UpsertResponse* response) {
+  auto* rpc = new UnaryCall(context, response, "PointService/Upsert",
+                            kWriteDeadline, options_);
+  absl::StatusOr<WriteBatch> decoded = DecodeUpsert(*request, options_.limits);
+  if (!decoded.ok()) {
+    return rpc->Refuse(decoded.status());
+  }
+  coordinator_->Upsert(*std::move(decoded), rpc->call(),
+                       rpc->Replier<WriteReply>([response](WriteReply reply) {
+                         response->set_upserted(reply.upserted);
+                       }));
+  return rpc;
+}
+
+grpc::ServerUnaryReactor* CoordinatorPointService::Delete(
+    grpc::CallbackServerContext* context, const v1::DeleteRequest* request,
+    v1::DeleteResponse* response) {
+  auto* rpc = new UnaryCall(context, response, "PointService/Delete",
+                            kWriteDeadline, options_);
+  absl::StatusOr<WriteBatch> decoded = DecodeDelete(*request, options_.limits);
+  if (!decoded.ok()) {
+    return rpc->Refuse(decoded.status());
+  }
+  coordinator_->Delete(std::move(decoded->collection),
+                       std::move(decoded->deletes), rpc->call(),
+                       rpc->Replier<WriteReply>([response](WriteReply reply) {
+                         response->set_deleted(reply.deleted);
+                       }));
+  return rpc;
+}
+
+grpc::ServerUnaryReactor* CoordinatorPointService::Get(
+    grpc::CallbackServerContext* context, const v1::GetRequest* request,
+    v1::GetResponse* response) {
+  auto* rpc = new UnaryCall(context, response, "PointService/Get",
+                            kReadDeadline, options_);
+  absl::StatusOr<GetRequest> decoded = DecodeGet(*request, options_.limits);
+  if (!decoded.ok()) {
+    return rpc->Refuse(decoded.status());
+  }
+  coordinator_->Get(*std::move(decoded), rpc->call(),
+                    rpc->Replier<GetReply>([response](GetReply reply) {
+                      *response = EncodeGetReply(reply);
+                    }));
+  return rpc;
+}
+
+grpc::ServerUnaryReactor* CoordinatorPointService::Count(
+    grpc::CallbackServerContext* context, const v1::CountRequest* request,
+    v1::CountResponse* response) {
+  auto* rpc = new UnaryCall(context, response, "PointService/Count",
+                            kReadDeadline, options_);
+  absl::StatusOr<CountRequest> decoded = DecodeCount(*request, options_.limits);
+  if (!decoded.ok()) {
+    return rpc->Refuse(decoded.status());
+  }
+  coordinator_->Count(*std::move(decoded), rpc->call(),
+                      rpc->Replier<CountReply>([response](CountReply reply) {
+                        response->set_count(reply.count);
+                      }));
+  return rpc;
+}
+
+grpc::ServerWriteReactor<v1::ScanResponse>* CoordinatorPointService::Scan(
+    grpc::CallbackServerContext* context, const v1::ScanRequest* request) {
+  auto* rpc = new ScanCall(context, "PointService/Scan", options_);
+  absl::StatusOr<ScanRequest> decoded = DecodeScan(*request, options_.limits);
+  if (!decoded.ok()) {
+    return rpc->Refuse(decoded.status());
+  }
+  return rpc->Run(coordinator_->Scan(*std::move(decoded), rpc->call()));
+}
+
+}  // namespace coterie

@@ -1,0 +1,45 @@
+// Points of all shards, as coterie.v1.PointService (api/v1/points.proto has the
+// contract). Thread-safe; the coordinator outlives it.
+
+#ifndef COTERIE_COORDINATOR_POINT_SERVICE_H_
+#define COTERIE_COORDINATOR_POINT_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "api/v1/points.grpc.pb.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/rpc_call.h"
+
+namespace coterie {
+
+class CoordinatorPointService final : public v1::PointService::CallbackService {
+ public:
+  CoordinatorPointService(Coordinator* coordinator, RpcOptions options)
+      : coordinator_(coordinator), options_(std::move(options)) {}
+
+  grpc::ServerUnaryReactor* Upsert(grpc::CallbackServerContext* context,
+                                   const v1::UpsertRequest* request,
+                                   v1::UpsertResponse* response) override;
+  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
+                                   const v1::DeleteRequest* request,
+                                   v1::DeleteResponse* response) override;
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
+                                const v1::GetRequest* request,
+                                v1::GetResponse* response) override;
+  grpc::ServerUnaryReactor* Count(grpc::CallbackServerContext* context,
+                                  const v1::CountRequest* request,
+                                  v1::CountResponse* response) override;
+  grpc::ServerWriteReactor<v1::ScanResponse>* Scan(
+      grpc::CallbackServerContext* context,
+      const v1::ScanRequest* request) override;
+
+ private:
+  Coordinator* const coordinator_;
+  const RpcOptions options_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_COORDINATOR_POINT_SERVICE_H_

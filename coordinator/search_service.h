@@ -1,0 +1,34 @@
+// Search over all shards, as coterie.v1.SearchService (api/v1/search.proto has
+// the contract). Thread-safe; the coordinator outlives it.
+
+#ifndef COTERIE_COORDINATOR_SEARCH_SERVICE_H_
+#define COTERIE_COORDINATOR_SEARCH_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "api/v1/search.grpc.pb.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/rpc_call.h"
+
+namespace coterie {
+
+class CoordinatorSearchService final
+    : public v1::SearchService::CallbackService {
+ public:
+  CoordinatorSearchService(Coordinator* coordinator, RpcOptions options)
+      : coordinator_(coordinator), options_(std::move(options)) {}
+
+  grpc::ServerUnaryReactor* Search(grpc::CallbackServerContext* context,
+                                   const v1::SearchRequest* request,
+                                   v1::SearchResponse* response) override;
+
+ private:
+  Coordinator* const coordinator_;
+  const RpcOptions options_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_COORDINATOR_SEARCH_SERVICE_H_
