@@ -1,0 +1,298 @@
+#include "api/search_convert.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "api/points_convert.h"
+#include "api/text_proto_for_test.h"
+
+namespace coterie {
+namespace {
+
+constexpr char kQuery[] = "queries { vector { values { values: [1, 2] } } } ";
+
+absl::StatusOr<SearchRequest> DecodeText(const std::string& text,
+                                         const Limits& limits = Limits()) {
+  return DecodeSearch(FromText<v1::SearchRequest>("collection: 'c' " + text),
+                      limits);
+}
+
+// With one query.
+absl::StatusOr<SearchRequest> DecodeOne(const std::string& text,
+                                        const Limits& limits = Limits()) {
+  return DecodeText(kQuery + text, limits);
+}
+
+TEST(DecodeSearch, FillsInTheDefaults) {
+  const auto request = DecodeOne("k: 10");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->collection, "c");
+  ASSERT_EQ(request->queries.size(), 1U);
+  EXPECT_EQ(std::get<std::vector<float>>(request->queries[0]),
+            (std::vector<float>{1, 2}));
+  EXPECT_EQ(request->k, 10);
+  EXPECT_EQ(request->offset, 0);
+  EXPECT_FALSE(request->radius.has_value());
+  EXPECT_FALSE(request->with_vectors);
+  EXPECT_TRUE(request->with_attributes.none());
+  EXPECT_EQ(request->partial_policy.kind, PartialPolicy::Kind::kFail);
+  EXPECT_FALSE(request->profile);
+}
+
+TEST(DecodeSearch, TakesEveryField) {
+  const auto request = DecodeText(std::string(kQuery) + R"(
+    queries { id: 0 } queries { id: 18446744073709551615 }
+    k: 3 exact {} offset: 4 with_vectors: true
+    with_attributes { names { values: "a" } }
+    partial_policy { require { min_ratio: 0.5 } } profile: true)");
+  ASSERT_TRUE(request.ok()) << request.status();
+  ASSERT_EQ(request->queries.size(), 3U);
+  EXPECT_EQ(std::get<PointId>(request->queries[1]), 0U);
+  EXPECT_EQ(std::get<PointId>(request->queries[2]),
+            std::numeric_limits<PointId>::max());
+  EXPECT_EQ(request->k, 7) << "offset is in k";
+  EXPECT_EQ(request->offset, 4);
+  EXPECT_TRUE(request->with_vectors);
+  EXPECT_EQ(request->with_attributes.names, std::vector<std::string>{"a"});
+  EXPECT_EQ(request->partial_policy.kind, PartialPolicy::Kind::kRequire);
+  EXPECT_EQ(request->partial_policy.min_ratio, 0.5);
+  EXPECT_TRUE(request->profile);
+}
+
+TEST(DecodeSearch, RefusesNoQueriesAndTooMany) {
+  ExpectRefused(DecodeText("k: 1").status(), "queries", {"empty"});
+  Limits limits;
+  limits.queries = 2;
+  EXPECT_TRUE(
+      DecodeText("queries { id: 1 } queries { id: 1 } k: 1", limits).ok());
+  ExpectRefused(
+      DecodeText("queries { id: 1 } queries { id: 2 } queries { id: 3 } k: 1",
+                 limits)
+          .status(),
+      "queries", {"3", "limit queries of 2"});
+}
+
+// Zero is what a field reads as when it was left out: the difference counts.
+TEST(DecodeSearch, TellsKOfZeroFromNoExtent) {
+  ExpectRefused(DecodeOne("").status(), "k", {"not set", "radius"});
+  ExpectRefused(DecodeOne("k: 0").status(), "k", {"0 ", "1..10000"});
+  ExpectRefused(DecodeOne("k: -1").status(), "k", {"-1"});
+  ExpectRefused(DecodeOne("k: -2147483648").status(), "k", {"-2147483648"});
+}
+
+TEST(DecodeSearch, RadiusOfZeroIsARadius) {
+  const auto request = DecodeOne("radius: 0");
+  ASSERT_TRUE(request.ok()) << request.status();
+  ASSERT_TRUE(request->radius.has_value());
+  EXPECT_EQ(*request->radius, 0);
+  EXPECT_EQ(request->k, 10001);
+}
+
+TEST(DecodeSearch, RadiusMayBeNegative) {
+  // Inner products are negated.
+  EXPECT_EQ(DecodeOne("radius: -2.5")->radius, -2.5);
+  EXPECT_EQ(DecodeOne("radius: 1e308")->radius, 1e308);
+}
+
+TEST(DecodeSearch, RefusesARadiusThatIsNotFinite) {
+  ExpectRefused(DecodeOne("radius: nan").status(), "radius", {"nan"});
+  ExpectRefused(DecodeOne("radius: inf").status(), "radius", {"inf"});
+  ExpectRefused(DecodeOne("radius: -inf").status(), "radius", {"-inf"});
+}
+
+TEST(DecodeSearch, RefusesOffsetsThatAreNone) {
+  ExpectRefused(DecodeOne("k: 1 offset: -1").status(), "offset", {"-1"});
+  ExpectRefused(DecodeOne("radius: 1 offset: -1").status(), "offset", {"-1"});
+  ExpectRefused(DecodeOne("radius: 1 offset: 5").status(), "offset",
+                {"5", "radius"});
+}
+
+TEST(DecodeSearch, BoundsKAndOffsetTogether) {
+  EXPECT_EQ(DecodeOne("k: 10000")->k, 10000);
+  ExpectRefused(DecodeOne("k: 10001").status(), "k",
+                {"10001", "limit k of 10000"});
+  EXPECT_EQ(DecodeOne("k: 1 offset: 9999")->k, 10000);
+  ExpectRefused(DecodeOne("k: 1 offset: 10000").status(), "offset",
+                {"10001", "limit k of 10000"});
+  ExpectRefused(DecodeOne("k: 2147483647").status(), "k", {"2147483647"});
+  ExpectRefused(DecodeOne("k: 1 offset: 2147483647").status(), "offset",
+                {"2147483648"});
+}
+
+TEST(DecodeSearch, SumsDoNotWrapUnderTheLargestLimits) {
+  Limits limits;
+  limits.k = std::numeric_limits<int32_t>::max();
+  limits.queries_times_k = std::numeric_limits<int32_t>::max();
+  ExpectRefused(DecodeOne("k: 2147483647 offset: 2147483647", limits).status(),
+                "offset", {"4294967294"});
+  EXPECT_EQ(DecodeOne("radius: 1", limits)->k, int64_t{2147483648});
+}
+
+TEST(DecodeSearch, BoundsQueriesTimesK) {
+  std::string queries;
+  for (int i = 0; i < 100; ++i) absl::StrAppend(&queries, "queries { id: 1 } ");
+  EXPECT_TRUE(DecodeText(queries + "k: 10000").ok());
+  queries += "queries { id: 1 } ";
+  ExpectRefused(DecodeText(queries + "k: 10000").status(), "queries",
+                {"101", "1010000", "queries_times_k of 1000000"});
+  ExpectRefused(DecodeText(queries + "k: 1 offset: 9999").status(), "queries",
+                {"1010000"});
+}
+
+TEST(DecodeSearch, NamesTheBadQuery) {
+  const std::string good = kQuery;
+  ExpectRefused(DecodeText(good + "queries {} k: 1").status(), "queries[1]",
+                {"vector or id"});
+  ExpectRefused(DecodeText(good + "queries { vector {} } k: 1").status(),
+                "queries[1].vector");
+  ExpectRefused(
+      DecodeText(
+          "queries { vector { values { values: [0,0,0,0,0,0,0,nan] } } } k: 1")
+          .status(),
+      "queries[0].vector.values[7]", {"nan"});
+}
+
+TEST(DecodeSearch, VectorsOfOneRequestHaveOneLength) {
+  const std::string three =
+      "queries { vector { values { values: [1, 2, 3] } } } ";
+  ExpectRefused(DecodeText("queries { id: 4 } " + std::string(kQuery) +
+                           "queries { id: 5 } " + three + "k: 1")
+                    .status(),
+                "queries[3].vector",
+                {"3 components", "queries[1].vector has 2"});
+  EXPECT_TRUE(DecodeText(std::string(kQuery) +
+                         "queries { vector { packed { dtype: I8 data: 'ab' } } "
+                         "} k: 1")
+                  .ok());
+}
+
+TEST(DecodeSearch, PolicyDefaultsToFail) {
+  using Kind = PartialPolicy::Kind;
+  const auto kind = [](const std::string& text) {
+    return DecodeOne("k: 1 " + text)->partial_policy.kind;
+  };
+  EXPECT_EQ(kind(""), Kind::kFail);
+  EXPECT_EQ(kind("partial_policy {}"), Kind::kFail);
+  EXPECT_EQ(kind("partial_policy { fail {} }"), Kind::kFail);
+  EXPECT_EQ(kind("partial_policy { allow {} }"), Kind::kAllow);
+  EXPECT_EQ(kind("partial_policy { require { min_ratio: 1 } }"),
+            Kind::kRequire);
+}
+
+TEST(DecodeSearch, RefusesRatiosThatAreNone) {
+  for (const char* ratio : {"0", "-0.5", "1.0000001", "nan", "inf", "-inf"}) {
+    ExpectRefused(
+        DecodeOne(absl::StrCat("k: 1 partial_policy { require { min_ratio: ",
+                               ratio, " } }"))
+            .status(),
+        "partial_policy.require.min_ratio", {"(0, 1]"});
+  }
+  // Left out it reads as 0.
+  ExpectRefused(DecodeOne("k: 1 partial_policy { require {} }").status(),
+                "partial_policy.require.min_ratio", {"0 "});
+}
+
+TEST(DecodeSearch, RefusesCollectionNamesOfNoUse) {
+  v1::SearchRequest request =
+      FromText<v1::SearchRequest>("queries {id: 1} k: 1");
+  ExpectRefused(DecodeSearch(request, Limits()).status(), "collection");
+  request.set_collection(std::string(129, 'x'));
+  ExpectRefused(DecodeSearch(request, Limits()).status(), "collection",
+                {"collection_name_bytes of 128"});
+}
+
+SearchReply FullReply() {
+  SearchReply reply;
+  Hit zero;  // id 0 at distance 0
+  Hit rich;
+  rich.neighbor = {std::numeric_limits<PointId>::max(), 0.1};
+  rich.vector = {1, -2};
+  rich.attributes = {{"a", int64_t{-5}}};
+  reply.results = {{{zero, rich}, true}, {{}, false}};
+  reply.coverage = {3, 2, 100, 70, true, {{1, "UNAVAILABLE: gone"}}};
+  ShardCertificate shard;
+  shard.shard_id = 2;
+  shard.sequence = 11;
+  shard.rows_live = 12;
+  shard.slots = {{63, 13, 14, 0xFEDCBA9876543210}};
+  shard.accounts = {{4, 5, 6, 7}};
+  reply.certificate = {9, {shard}, "why"};
+  reply.shard_times = {{2, {"scan", 21, 22, 0.25, 0.5, 0.75}}};
+  reply.total_seconds = 1.5;
+  reply.merge_seconds = 0.125;
+  reply.cost = {4, 31, 32, 0.5, 0.25};
+  return reply;
+}
+
+TEST(EncodeSearchReply, WritesHitsInOrder) {
+  const v1::SearchResponse out = EncodeSearchReply(FullReply(), false);
+  ASSERT_EQ(out.results_size(), 2);
+  EXPECT_TRUE(out.results(0).exact());
+  ASSERT_EQ(out.results(0).hits_size(), 2);
+  EXPECT_EQ(out.results(0).hits(0).id(), 0U);
+  EXPECT_EQ(out.results(0).hits(0).distance(), 0);
+  EXPECT_FALSE(out.results(0).hits(0).has_vector());
+  const v1::Hit& rich = out.results(0).hits(1);
+  EXPECT_EQ(rich.id(), std::numeric_limits<PointId>::max());
+  EXPECT_EQ(rich.distance(), 0.1);
+  EXPECT_EQ(*DecodeVector(rich.vector(), "v", Limits()),
+            (std::vector<float>{1, -2}));
+  EXPECT_EQ(rich.attributes().at("a").int_value(), -5);
+  EXPECT_FALSE(out.results(1).exact());
+  EXPECT_EQ(out.results(1).hits_size(), 0);
+}
+
+TEST(EncodeSearchReply, AlwaysSaysTheCoverage) {
+  const v1::SearchResponse out = EncodeSearchReply(FullReply(), false);
+  EXPECT_EQ(out.coverage().ShortDebugString(), FromText<v1::Coverage>(R"(
+              shards_total: 3 shards_ok: 2 rows_total: 100 rows_covered: 70
+              estimated: true
+              missing { shard_id: 1 reason: "UNAVAILABLE: gone" })")
+                                                   .ShortDebugString());
+  EXPECT_FALSE(out.has_certificate());
+  EXPECT_FALSE(out.has_profile());
+  EXPECT_FALSE(out.has_cost());
+  EXPECT_TRUE(EncodeSearchReply(SearchReply(), false).has_coverage());
+}
+
+TEST(EncodeSearchReply, WritesTheEvidenceWithProfile) {
+  const v1::SearchResponse out = EncodeSearchReply(FullReply(), true);
+  EXPECT_EQ(out.certificate().ShortDebugString(), FromText<v1::Certificate>(R"(
+              map_version: 9
+              shards {
+                shard_id: 2 sequence: 11 rows_live: 12
+                slots { slot: 63 offset: 13 rows: 14
+                        id_checksum: 0xFEDCBA9876543210 }
+                queries { rows_evaluated: 4 rows_ruled_out: 5
+                          rows_filtered: 6 rows_rescored: 7 }
+              }
+              withheld: "why")")
+                                                      .ShortDebugString());
+  EXPECT_EQ(out.profile().ShortDebugString(), FromText<v1::Profile>(R"(
+              shards { shard_id: 2 plan: "scan" rows_scanned: 21
+                       bytes_scanned: 22 queue_seconds: 0.25
+                       scan_seconds: 0.5 round_trip_seconds: 0.75 }
+              total_seconds: 1.5 merge_seconds: 0.125)")
+                                                  .ShortDebugString());
+  EXPECT_EQ(out.cost().ShortDebugString(), FromText<v1::CommunicationCost>(R"(
+              messages: 4 bytes_sent: 31 bytes_received: 32
+              measured_seconds: 0.5 compute_seconds: 0.25)")
+                                               .ShortDebugString());
+}
+
+TEST(EncodeSearchReply, SurvivesTheWire) {
+  const v1::SearchResponse out = EncodeSearchReply(FullReply(), true);
+  v1::SearchResponse back;
+  ASSERT_TRUE(back.ParseFromString(out.SerializeAsString()));
+  EXPECT_EQ(back.DebugString(), out.DebugString());
+}
+
+}  // namespace
+}  // namespace coterie
