@@ -1,0 +1,332 @@
+#include "shard/partition.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "api/status_details.h"
+
+namespace coterie {
+namespace {
+
+// Log records kept of each slot: enough to see what was written last.
+constexpr int64_t kLogRecordsPerSlot = 16;
+
+const CollectionSpec* FindNumber(const Catalogue& catalogue, uint32_t number) {
+  for (const CollectionSpec& spec : catalogue.collections) {
+    if (spec.number == number) return &spec;
+  }
+  return nullptr;
+}
+
+// Whether `next` is a catalogue at all, for this many shards.
+absl::Status CheckCatalogue(const Catalogue& next, int32_t shards_total,
+                            const Limits& limits) {
+  absl::flat_hash_set<uint32_t> numbers;
+  const std::string* previous = nullptr;
+  for (const CollectionSpec& spec : next.collections) {
+    const absl::Status status = ValidateCollection(spec, limits);
+    if (!status.ok()) return status;
+    if (previous != nullptr && spec.name <= *previous) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("collections '", *previous, "' and '", spec.name,
+                       "' are not in order of names"));
+    }
+    previous = &spec.name;
+    if (spec.number == 0 || spec.number >= next.next_number ||
+        !numbers.insert(spec.number).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("collection '", spec.name, "' has number ", spec.number,
+                       ", which is 0, used twice or not below next_number ",
+                       next.next_number));
+    }
+    if (static_cast<int64_t>(spec.owner.size()) != spec.slots ||
+        std::any_of(spec.owner.begin(), spec.owner.end(), [&](int32_t owner) {
+          return owner < 0 || owner >= shards_total;
+        })) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "collection '", spec.name, "': owners of its ", spec.slots,
+          " slots are not all in 0..", shards_total - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void DropRecords(uint32_t number, StoreBatch* batch) {
+  for (const Family family :
+       {Family::kRows, Family::kAttributes, Family::kLog}) {
+    batch->DeleteRange(family, SlotStart(number, 0),
+                       SlotStart(number, kMaxSlots));
+  }
+  batch->DeleteRange(Family::kMeta, SlotStateKey(number, 0),
+                     SlotStateKey(number, kMaxSlots));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(Options options) {
+  auto store = RecordStore::Open(options.path);
+  if (!store.ok()) return store.status();
+  const auto with_path = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("store ", options.path,
+                                                    ": ", status.message()));
+  };
+  auto identity = ClaimIdentity(options.identity, store->get());
+  if (!identity.ok()) return with_path(identity.status());
+  auto loaded = LoadPartition(identity->shard_id, options.tuning, store->get());
+  if (!loaded.ok()) return with_path(loaded.status());
+  return std::unique_ptr<Partition>(
+      new Partition(std::move(options), std::move(*store), std::move(*identity),
+                    std::move(*loaded)));
+}
+
+Partition::Partition(Options options, std::unique_ptr<RecordStore> store,
+                     ShardIdentity identity, LoadedPartition loaded)
+    : options_(std::move(options)),
+      store_(std::move(store)),
+      identity_(std::move(identity)),
+      states_(std::move(loaded.states)),
+      sequence_(loaded.sequence) {
+  AdoptCatalogue(std::move(loaded.catalogue));
+}
+
+// --- Reading ----------------------------------------------------------------
+
+absl::StatusOr<ReadView> Partition::View(absl::string_view collection) const {
+  MutexLock lock(&view_mutex_);
+  const auto found = visible_.find(collection);
+  if (found == visible_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("collection '", collection, "' does not exist"));
+  }
+  return ReadView{visible_sequence_, catalogue_->version, found->second,
+                  records_};
+}
+
+std::shared_ptr<const Catalogue> Partition::catalogue() const {
+  MutexLock lock(&view_mutex_);
+  return catalogue_;
+}
+
+Partition::Totals Partition::totals() const {
+  Totals totals;
+  totals.memory_bytes = store_->MemoryBytes();
+  MutexLock lock(&view_mutex_);
+  totals.sequence = visible_sequence_;
+  for (const auto& [name, snapshot] : visible_) {
+    totals.points += snapshot->rows_live();
+    totals.memory_bytes += snapshot->MemoryBytes();
+  }
+  return totals;
+}
+
+void Partition::Publish(const std::vector<uint32_t>& numbers) {
+  // Of the same moment as the rows: no one else writes.
+  auto records = store_->TakeSnapshot();
+  std::vector<std::shared_ptr<const CollectionSnapshot>> snapshots;
+  for (const uint32_t number : numbers) {
+    snapshots.push_back(states_.at(number)->Publish(sequence_));
+  }
+  // What is replaced dies after the lock, if no reader holds it.
+  MutexLock lock(&view_mutex_);
+  visible_sequence_ = sequence_;
+  records_.swap(records);
+  for (auto& snapshot : snapshots) {
+    visible_[snapshot->spec().name].swap(snapshot);
+  }
+}
+
+// --- Writing ----------------------------------------------------------------
+
+absl::Status Partition::CheckEntry(const LogEntry& entry) const {
+  const auto state = states_.find(entry.collection);
+  if (state == states_.end()) {
+    return absl::NotFoundError(absl::StrCat("collection ", entry.collection,
+                                            " was dropped before the write"));
+  }
+  for (const SlotMutations& slot : entry.slots) {
+    if (!state->second->Owns(slot.slot)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "slot ", slot.slot, " of collection '", state->second->spec().name,
+          "' is no longer on shard ", identity_.shard_id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+WriteReply Partition::ApplyEntry(const LogEntry& entry, StoreBatch* batch,
+                                 TouchedSlots* touched) {
+  CollectionState& state = *states_.at(entry.collection);
+  WriteReply reply;
+  reply.sequence = ++sequence_;
+  for (const SlotMutations& slot : entry.slots) {
+    RecordKey key{entry.collection, slot.slot, 0};
+    LogRecord record;
+    record.sequence = sequence_;
+    for (const Point& point : slot.upserts) {
+      state.Upsert(point.id, point.vector, sequence_);
+      key.id = point.id;
+      batch->Put(Family::kRows, EncodeKey(key), EncodeVector(point.vector));
+      batch->Put(Family::kAttributes, EncodeKey(key),
+                 EncodeAttributes(point.attributes));
+      record.upserted.push_back(point.id);
+      ++reply.upserted;
+    }
+    for (const PointId id : slot.deletes) {
+      if (!state.Delete(id, sequence_)) continue;
+      key.id = id;
+      batch->Delete(Family::kRows, EncodeKey(key));
+      batch->Delete(Family::kAttributes, EncodeKey(key));
+      record.deleted.push_back(id);
+      ++reply.deleted;
+    }
+    const int64_t offset = state.AdvanceOffset(slot.slot);
+    key.id = static_cast<uint64_t>(offset);
+    batch->Put(Family::kLog, EncodeKey(key), EncodeLogRecord(record));
+    if (offset > kLogRecordsPerSlot) {
+      key.id -= kLogRecordsPerSlot;
+      batch->Delete(Family::kLog, EncodeKey(key));
+    }
+    (*touched)[entry.collection].insert(slot.slot);
+  }
+  return reply;
+}
+
+absl::Status Partition::ApplyGroup(
+    absl::Span<const LogEntry* const> entries,
+    absl::Span<absl::StatusOr<WriteReply>> replies) {
+  StoreBatch batch;
+  TouchedSlots touched;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const absl::Status status = CheckEntry(*entries[i]);
+    if (status.ok()) {
+      replies[i] = ApplyEntry(*entries[i], &batch, &touched);
+    } else {
+      replies[i] = status;
+    }
+  }
+  if (touched.empty()) return absl::OkStatus();
+  std::vector<uint32_t> numbers;
+  for (const auto& [number, slots] : touched) {
+    numbers.push_back(number);
+    for (const int32_t slot : slots) {
+      batch.Put(Family::kMeta, SlotStateKey(number, slot),
+                EncodeSlotState(states_.at(number)->slot(slot)));
+    }
+  }
+  batch.Put(Family::kMeta, SequenceKey(), EncodeSequence(sequence_));
+  const absl::Status status = store_->Write(batch);
+  if (!status.ok()) return status;
+  for (const uint32_t number : numbers) states_.at(number)->Maintain();
+  Publish(numbers);
+  return absl::OkStatus();
+}
+
+// --- The catalogue ----------------------------------------------------------
+
+absl::Status Partition::CheckChange(const Catalogue& next) const {
+  const auto current = catalogue();
+  if (next.version <= current->version ||
+      next.next_number < current->next_number) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("catalogue version ", next.version, ", next_number ",
+                     next.next_number, " does not follow version ",
+                     current->version, ", next_number ", current->next_number));
+  }
+  for (const CollectionSpec& spec : next.collections) {
+    const CollectionSpec* old = FindNumber(*current, spec.number);
+    if (old == nullptr) {
+      if (spec.number >= current->next_number) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("collection '", spec.name, "' has number ", spec.number,
+                       ", which a dropped collection had"));
+    }
+    CollectionSpec same = *old;
+    same.owner = spec.owner;
+    if (same != spec) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "collection '", old->name,
+          "': only the owners of its slots can change, not its name, "
+          "dimension, metric or number of slots"));
+    }
+    const CollectionState& state = *states_.at(spec.number);
+    for (int32_t slot = 0; slot < spec.slots; ++slot) {
+      const int32_t owner = spec.owner[static_cast<size_t>(slot)];
+      if (owner == identity_.shard_id || state.slot(slot).rows == 0) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "collection '", spec.name, "': slot ", slot, " cannot go to shard ",
+          owner, " while shard ", identity_.shard_id, " has ",
+          state.slot(slot).rows, " points in it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Partition::PutCatalogue(int64_t expected_version, Catalogue next,
+                                     absl::StatusOr<int64_t>* reply) {
+  const auto current = catalogue();
+  absl::Status refusal;
+  if (current->version != expected_version) {
+    refusal = absl::AbortedError(absl::StrCat("the catalogue is at version ",
+                                              current->version, ", not ",
+                                              expected_version));
+  }
+  if (refusal.ok()) {
+    refusal = CheckCatalogue(next, identity_.shards_total, options_.limits);
+  }
+  if (refusal.ok()) refusal = CheckChange(next);
+  if (!refusal.ok()) {
+    *reply = refusal;
+    return absl::OkStatus();
+  }
+
+  StoreBatch batch;
+  std::vector<uint32_t> dropped;
+  for (const CollectionSpec& spec : current->collections) {
+    if (FindNumber(next, spec.number) != nullptr) continue;
+    dropped.push_back(spec.number);
+    DropRecords(spec.number, &batch);
+  }
+  batch.Put(Family::kMeta, CatalogueKey(), EncodeCatalogue(next));
+  const absl::Status status = store_->Write(batch);
+  if (!status.ok()) {
+    *reply = status;
+    return status;
+  }
+  *reply = next.version;
+  AdoptCatalogue(std::move(next));
+  for (const uint32_t number : dropped) {
+    store_->Reclaim(Family::kRows, SlotStart(number, 0),
+                    SlotStart(number, kMaxSlots));
+  }
+  return absl::OkStatus();
+}
+
+void Partition::AdoptCatalogue(Catalogue next) {
+  auto catalogue = std::make_shared<const Catalogue>(std::move(next));
+  CollectionStates states;
+  decltype(visible_) visible;
+  for (const CollectionSpec& spec : catalogue->collections) {
+    auto& state = states[spec.number];
+    const auto old = states_.find(spec.number);
+    if (old != states_.end()) {
+      state = std::move(old->second);
+      state->SetSpec(spec);
+    } else {
+      state = std::make_unique<CollectionState>(spec, identity_.shard_id,
+                                                options_.tuning);
+    }
+    visible[spec.name] = state->Publish(sequence_);
+  }
+  auto records = store_->TakeSnapshot();
+  states_.swap(states);  // the dropped ones die with `states`
+  MutexLock lock(&view_mutex_);
+  catalogue_.swap(catalogue);
+  visible_sequence_ = sequence_;
+  records_.swap(records);
+  visible_.swap(visible);
+}
+
+}  // namespace coterie

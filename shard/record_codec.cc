@@ -1,0 +1,488 @@
+#include "shard/record_codec.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace coterie {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "vectors are copied as they lie in memory");
+
+constexpr char kFormat = 1;
+constexpr size_t kKeyBytes = 4 + 2 + 8;
+constexpr int32_t kMaxStoredDimension = 16384;
+
+// --- Writing ----------------------------------------------------------------
+
+template <typename T>
+void PutBigEndian(std::string* out, T value) {
+  for (int shift = 8 * (static_cast<int>(sizeof(T)) - 1); shift >= 0;
+       shift -= 8) {
+    out->push_back(static_cast<char>((value >> shift) & 0xff));
+  }
+}
+
+template <typename T>
+void PutLittleEndian(std::string* out, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out->push_back(static_cast<char>((value >> (8 * i)) & 0xff));
+  }
+}
+
+void PutVarint(std::string* out, uint64_t value) {
+  while (value >= 0x80) {
+    out->push_back(static_cast<char>((value & 0x7f) | 0x80));
+    value >>= 7;
+  }
+  out->push_back(static_cast<char>(value));
+}
+
+void PutString(std::string* out, absl::string_view value) {
+  PutVarint(out, value.size());
+  out->append(value.data(), value.size());
+}
+
+// --- Reading ----------------------------------------------------------------
+
+// Reads values off the front of a record. Not thread-safe. The first thing
+// that does not fit makes it fail for good; reads then give zeros.
+class Reader {
+ public:
+  Reader(absl::string_view kind, absl::string_view bytes)
+      : kind_(kind), bytes_(bytes) {
+    if (Byte() != kFormat) Fail("its format byte is not 1");
+  }
+
+  bool ok() const { return error_.empty(); }
+  size_t remaining() const { return bytes_.size() - at_; }
+
+  void Fail(absl::string_view what) {
+    if (!ok()) return;
+    error_ = absl::StrCat(kind_, " record of ", bytes_.size(), " bytes: ", what,
+                          ", at byte ", at_);
+  }
+
+  uint8_t Byte() {
+    if (!Need(1)) return 0;
+    return static_cast<uint8_t>(bytes_[at_++]);
+  }
+
+  template <typename T>
+  T LittleEndian() {
+    if (!Need(sizeof(T))) return 0;
+    T value = 0;
+    for (size_t i = 0; i < sizeof(T); ++i) {
+      value |= static_cast<T>(static_cast<uint8_t>(bytes_[at_ + i])) << (8 * i);
+    }
+    at_ += sizeof(T);
+    return value;
+  }
+
+  // A count that must not be negative once read as int64.
+  int64_t Counter() {
+    const uint64_t value = LittleEndian<uint64_t>();
+    if (value > uint64_t{std::numeric_limits<int64_t>::max()}) {
+      Fail("a counter is negative");
+      return 0;
+    }
+    return static_cast<int64_t>(value);
+  }
+
+  // Shortest form only, so that a value has one encoding.
+  uint64_t Varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const uint8_t byte = Byte();
+      if (!ok()) return 0;
+      if (shift == 63 && byte > 1) break;
+      value |= uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) {
+        if (byte == 0 && shift > 0) break;
+        return value;
+      }
+    }
+    Fail("a number is not a shortest-form varint");
+    return 0;
+  }
+
+  // A count of things that take at least `each` bytes, so at most what is left.
+  size_t Count(size_t each) {
+    const uint64_t count = Varint();
+    if (ok() && count > remaining() / each) {
+      Fail(absl::StrCat("it announces ", count, " items"));
+      return 0;
+    }
+    return static_cast<size_t>(count);
+  }
+
+  std::string String() {
+    const size_t size = Count(1);
+    if (!Need(size)) return "";
+    std::string value(bytes_.data() + at_, size);
+    at_ += size;
+    return value;
+  }
+
+  // OK if everything was read and nothing failed.
+  absl::Status Finish() {
+    if (ok() && remaining() != 0) Fail("it goes on after its end");
+    return ok() ? absl::OkStatus() : absl::DataLossError(error_);
+  }
+
+ private:
+  bool Need(size_t bytes) {
+    if (ok() && remaining() < bytes) Fail("it is cut short");
+    return ok();
+  }
+
+  absl::string_view kind_;
+  absl::string_view bytes_;
+  size_t at_ = 0;
+  std::string error_;
+};
+
+template <typename T>
+T ReadBigEndian(absl::string_view bytes, size_t at) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value << 8 | static_cast<uint8_t>(bytes[at + i]));
+  }
+  return value;
+}
+
+// --- Attributes -------------------------------------------------------------
+
+struct ValueWriter {
+  std::string* out;
+  void operator()(const std::string& v) const { PutString(out, v); }
+  void operator()(int64_t v) const {
+    PutLittleEndian(out, static_cast<uint64_t>(v));
+  }
+  void operator()(double v) const {
+    PutLittleEndian(out, std::bit_cast<uint64_t>(v));
+  }
+  void operator()(bool v) const { out->push_back(v ? 1 : 0); }
+  void operator()(const std::vector<std::string>& v) const {
+    PutVarint(out, v.size());
+    for (const std::string& item : v) PutString(out, item);
+  }
+};
+
+AttributeValue ReadValue(Reader* reader) {
+  switch (reader->Byte()) {
+    case 0:
+      return reader->String();
+    case 1:
+      return static_cast<int64_t>(reader->LittleEndian<uint64_t>());
+    case 2:
+      return std::bit_cast<double>(reader->LittleEndian<uint64_t>());
+    case 3: {
+      const uint8_t value = reader->Byte();
+      if (value > 1) reader->Fail("a bool is neither 0 nor 1");
+      return value == 1;
+    }
+    case 4: {
+      std::vector<std::string> list(reader->Count(1));
+      for (std::string& item : list) item = reader->String();
+      return list;
+    }
+    default:
+      reader->Fail("an attribute has an unknown type");
+      return false;
+  }
+}
+
+// --- Catalogue --------------------------------------------------------------
+
+void PutOwners(std::string* out, absl::Span<const int32_t> owner) {
+  std::vector<std::pair<int32_t, uint64_t>> runs;
+  for (const int32_t shard : owner) {
+    if (runs.empty() || runs.back().first != shard) runs.push_back({shard, 0});
+    ++runs.back().second;
+  }
+  PutVarint(out, runs.size());
+  for (const auto& [shard, length] : runs) {
+    PutVarint(out, static_cast<uint64_t>(shard));
+    PutVarint(out, length);
+  }
+}
+
+std::vector<int32_t> ReadOwners(Reader* reader, int32_t slots) {
+  std::vector<int32_t> owner;
+  const size_t runs = reader->Count(2);
+  for (size_t i = 0; i < runs && reader->ok(); ++i) {
+    const uint64_t shard = reader->Varint();
+    const uint64_t length = reader->Varint();
+    const uint64_t room = static_cast<uint64_t>(slots) - owner.size();
+    if (shard > std::numeric_limits<int32_t>::max() || length == 0 ||
+        length > room ||
+        (!owner.empty() && owner.back() == static_cast<int32_t>(shard))) {
+      reader->Fail("a run of slot owners is wrong");
+      break;
+    }
+    owner.insert(owner.end(), length, static_cast<int32_t>(shard));
+  }
+  if (owner.size() != static_cast<size_t>(slots)) {
+    reader->Fail("slot owners do not cover the slots");
+  }
+  return owner;
+}
+
+CollectionSpec ReadCollection(Reader* reader) {
+  CollectionSpec spec;
+  spec.name = reader->String();
+  spec.number = reader->LittleEndian<uint32_t>();
+  const uint32_t dimension = reader->LittleEndian<uint32_t>();
+  const uint8_t metric = reader->Byte();
+  const uint32_t slots = reader->LittleEndian<uint32_t>();
+  if (spec.name.empty() || spec.number == 0 || dimension == 0 ||
+      dimension > kMaxStoredDimension || metric < 1 || metric > 3 ||
+      slots == 0 || slots > kMaxSlots) {
+    reader->Fail("a collection's fields are out of range");
+    return spec;
+  }
+  spec.dimension = static_cast<int32_t>(dimension);
+  spec.metric = static_cast<Metric>(metric);
+  spec.slots = static_cast<int32_t>(slots);
+  spec.owner = ReadOwners(reader, spec.slots);
+  return spec;
+}
+
+}  // namespace
+
+// --- Keys -------------------------------------------------------------------
+
+std::string SlotStart(uint32_t collection, int32_t slot) {
+  std::string out;
+  PutBigEndian(&out, collection);
+  PutBigEndian(&out, static_cast<uint16_t>(slot));
+  return out;
+}
+
+std::string EncodeKey(const RecordKey& key) {
+  std::string out = SlotStart(key.collection, key.slot);
+  PutBigEndian(&out, key.id);
+  return out;
+}
+
+absl::StatusOr<RecordKey> DecodeKey(absl::string_view bytes) {
+  if (bytes.size() != kKeyBytes) {
+    return absl::DataLossError(
+        absl::StrCat("key of ", bytes.size(), " bytes instead of ", kKeyBytes));
+  }
+  RecordKey key;
+  key.collection = ReadBigEndian<uint32_t>(bytes, 0);
+  key.slot = ReadBigEndian<uint16_t>(bytes, 4);
+  key.id = ReadBigEndian<uint64_t>(bytes, 6);
+  if (key.slot >= kMaxSlots) {
+    return absl::DataLossError(absl::StrCat("key with slot ", key.slot));
+  }
+  return key;
+}
+
+std::string IdentityKey() { return "I"; }
+std::string CatalogueKey() { return "C"; }
+std::string SequenceKey() { return "Q"; }
+std::string SlotStateKey(uint32_t collection, int32_t slot) {
+  return absl::StrCat("S", SlotStart(collection, slot));
+}
+
+std::string KeyName(absl::string_view bytes) {
+  const absl::StatusOr<RecordKey> key = DecodeKey(bytes);
+  if (!key.ok()) return absl::StrCat("key 0x", absl::BytesToHexString(bytes));
+  return absl::StrCat("collection ", key->collection, ", slot ", key->slot,
+                      ", id ", key->id);
+}
+
+// --- Values -----------------------------------------------------------------
+
+std::string EncodeVector(VectorView vector) {
+  std::string out(1 + vector.size() * sizeof(float), '\0');
+  out[0] = kFormat;
+  if (!vector.empty()) {
+    std::memcpy(&out[1], vector.data(), vector.size() * sizeof(float));
+  }
+  return out;
+}
+
+absl::Status DecodeVector(absl::string_view bytes, absl::Span<float> out) {
+  const size_t want = 1 + out.size() * sizeof(float);
+  if (bytes.empty() || bytes[0] != kFormat || bytes.size() != want) {
+    return absl::DataLossError(
+        absl::StrCat("vector record of ", bytes.size(), " bytes, format ",
+                     bytes.empty() ? 0 : static_cast<int>(bytes[0]),
+                     ", instead of ", want, " bytes, format 1"));
+  }
+  if (!out.empty()) {
+    std::memcpy(out.data(), bytes.data() + 1, out.size() * sizeof(float));
+  }
+  return absl::OkStatus();
+}
+
+std::string EncodeAttributes(const Attributes& attributes) {
+  std::string out(1, kFormat);
+  PutVarint(&out, attributes.size());
+  for (const auto& [key, value] : attributes) {
+    PutString(&out, key);
+    out.push_back(static_cast<char>(value.index()));
+    std::visit(ValueWriter{&out}, value);
+  }
+  return out;
+}
+
+absl::StatusOr<Attributes> DecodeAttributes(absl::string_view bytes) {
+  Reader reader("attributes", bytes);
+  Attributes attributes;
+  const size_t count = reader.Count(3);
+  for (size_t i = 0; i < count && reader.ok(); ++i) {
+    std::string key = reader.String();
+    if (!attributes.empty() && key <= attributes.rbegin()->first) {
+      reader.Fail("keys are not in order");
+    }
+    AttributeValue value = ReadValue(&reader);
+    attributes.emplace_hint(attributes.end(), std::move(key), std::move(value));
+  }
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  return attributes;
+}
+
+std::string EncodeSlotState(const SlotState& state) {
+  std::string out(1, kFormat);
+  PutLittleEndian(&out, static_cast<uint64_t>(state.offset));
+  PutLittleEndian(&out, static_cast<uint64_t>(state.rows));
+  PutLittleEndian(&out, state.id_checksum);
+  return out;
+}
+
+absl::StatusOr<SlotState> DecodeSlotState(absl::string_view bytes) {
+  Reader reader("slot state", bytes);
+  SlotState state;
+  state.offset = reader.Counter();
+  state.rows = reader.Counter();
+  state.id_checksum = reader.LittleEndian<uint64_t>();
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  return state;
+}
+
+std::string EncodeSequence(int64_t sequence) {
+  std::string out(1, kFormat);
+  PutLittleEndian(&out, static_cast<uint64_t>(sequence));
+  return out;
+}
+
+absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes) {
+  Reader reader("sequence", bytes);
+  const int64_t sequence = reader.Counter();
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  return sequence;
+}
+
+std::string EncodeLogRecord(const LogRecord& record) {
+  std::string out(1, kFormat);
+  PutLittleEndian(&out, static_cast<uint64_t>(record.sequence));
+  PutVarint(&out, record.upserted.size());
+  PutVarint(&out, record.deleted.size());
+  for (const PointId id : record.upserted) PutLittleEndian(&out, id);
+  for (const PointId id : record.deleted) PutLittleEndian(&out, id);
+  return out;
+}
+
+absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes) {
+  Reader reader("log", bytes);
+  LogRecord record;
+  record.sequence = reader.Counter();
+  const size_t upserted = reader.Count(sizeof(PointId));
+  const size_t deleted = reader.Count(sizeof(PointId));
+  if (reader.ok() &&
+      (upserted + deleted) * sizeof(PointId) != reader.remaining()) {
+    reader.Fail("its ids do not fit its counts");
+  }
+  if (reader.ok()) {
+    record.upserted.resize(upserted);
+    record.deleted.resize(deleted);
+  }
+  for (PointId& id : record.upserted) id = reader.LittleEndian<uint64_t>();
+  for (PointId& id : record.deleted) id = reader.LittleEndian<uint64_t>();
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  return record;
+}
+
+std::string EncodeCatalogue(const Catalogue& catalogue) {
+  std::string out(1, kFormat);
+  PutLittleEndian(&out, static_cast<uint64_t>(catalogue.version));
+  PutLittleEndian(&out, catalogue.next_number);
+  PutVarint(&out, catalogue.collections.size());
+  for (const CollectionSpec& spec : catalogue.collections) {
+    PutString(&out, spec.name);
+    PutLittleEndian(&out, spec.number);
+    PutLittleEndian(&out, static_cast<uint32_t>(spec.dimension));
+    out.push_back(static_cast<char>(spec.metric));
+    PutLittleEndian(&out, static_cast<uint32_t>(spec.slots));
+    PutOwners(&out, spec.owner);
+  }
+  return out;
+}
+
+absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes) {
+  Reader reader("catalogue", bytes);
+  Catalogue catalogue;
+  catalogue.version = reader.Counter();
+  catalogue.next_number = reader.LittleEndian<uint32_t>();
+  const size_t count = reader.Count(1);
+  absl::flat_hash_set<uint32_t> numbers;
+  for (size_t i = 0; i < count && reader.ok(); ++i) {
+    CollectionSpec spec = ReadCollection(&reader);
+    if (i > 0 && spec.name <= catalogue.collections.back().name) {
+      reader.Fail("collections are not in order");
+    }
+    if (!numbers.insert(spec.number).second) {
+      reader.Fail("a collection number is used twice");
+    }
+    catalogue.collections.push_back(std::move(spec));
+  }
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  return catalogue;
+}
+
+std::string EncodeIdentity(const ShardIdentity& identity) {
+  std::string out(1, kFormat);
+  PutString(&out, identity.cluster_uuid);
+  PutLittleEndian(&out, static_cast<uint32_t>(identity.shard_id));
+  PutLittleEndian(&out, static_cast<uint32_t>(identity.shards_total));
+  PutLittleEndian(&out, static_cast<uint64_t>(identity.incarnation));
+  return out;
+}
+
+absl::StatusOr<ShardIdentity> DecodeIdentity(absl::string_view bytes) {
+  Reader reader("identity", bytes);
+  ShardIdentity identity;
+  identity.cluster_uuid = reader.String();
+  const uint32_t shard_id = reader.LittleEndian<uint32_t>();
+  const uint32_t shards_total = reader.LittleEndian<uint32_t>();
+  if (shards_total > std::numeric_limits<int32_t>::max() ||
+      shard_id >= shards_total) {
+    reader.Fail("shard id and number of shards do not fit");
+  }
+  identity.shard_id = static_cast<int32_t>(shard_id);
+  identity.shards_total = static_cast<int32_t>(shards_total);
+  identity.incarnation = reader.Counter();
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  return identity;
+}
+
+}  // namespace coterie

@@ -1,0 +1,156 @@
+// Rows of a collection in memory: the append-only tail and sealed segments.
+//
+// One writer, any number of readers, no locks between them; the methods say
+// who may call them. A reader knows of a row only through a SegmentView that
+// was handed to it with synchronisation (shard/collection_state.h).
+//
+// Invariants: (1) a row, once appended, never changes, except that deleted_at
+// goes from 0 to a sequence once; (2) rows of a tail lie in the order in which
+// they were written, so a prefix of them is a moment in time; (3) rows of a
+// sealed segment are sorted by id, ids are distinct, and all were live when it
+// was sealed; (4) at each sequence an id has at most one live row in all
+// segments of a collection together.
+//
+// Memory: one mapping of zeroed pages a segment, touched as it fills, laid out
+// as ids | squared norms | deleted_at | older versions | hash table | rows,
+// each part on a 64-byte boundary; row i starts at rows + i * dimension.
+
+#ifndef COTERIE_SHARD_SEGMENT_H_
+#define COTERIE_SHARD_SEGMENT_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "index/exact_scan.h"
+#include "index/vectors.h"
+
+namespace coterie {
+
+// What a row consists of.
+struct RowShape {
+  int64_t dimension = 0;
+  bool norms = false;  // keep squared norms: inner product and cosine
+
+  // Bytes of a row with its id, norm and deletion mark.
+  int64_t row_bytes() const { return 4 * dimension + 16 + (norms ? 8 : 0); }
+};
+
+class Segment {
+ public:
+  // An empty segment to append to. Its pages are zero and take no memory until
+  // rows come. `indexed`: with a hash table, so that Find works.
+  // REQUIRES: 1 <= capacity < 2^31.
+  static std::shared_ptr<Segment> NewTail(RowShape shape, int64_t capacity,
+                                          bool indexed = true);
+
+  // A sealed segment of the live rows of `inputs`; null if there are none.
+  // Writer only. O(n log n) for tails, O(n) for sealed inputs, n rows.
+  static std::shared_ptr<Segment> Seal(
+      RowShape shape, absl::Span<const std::shared_ptr<Segment>> inputs);
+
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  // --- Writer only ---
+
+  int64_t size() const { return size_; }
+  int64_t live() const { return live_; }
+  int64_t capacity() const { return capacity_; }
+
+  // REQUIRES: a tail, not full; no live row of this id in it.
+  void Append(PointId id, VectorView vector);
+
+  // The row is not seen by readers at `sequence` or later.
+  // REQUIRES: row is live; sequence >= 1.
+  void MarkDeleted(int64_t row, int64_t sequence);
+
+  // --- Any thread, for the rows it knows of ---
+
+  PointId id(int64_t row) const { return ids_[row]; }
+  const PointId* ids() const { return ids_; }
+  // Null unless the shape has norms.
+  const double* squared_norms() const { return norms_; }
+  RowsView rows(int64_t n) const {
+    return {rows_, n, shape_.dimension, shape_.dimension};
+  }
+  bool sealed() const { return sealed_; }
+
+  // Whether a reader at `sequence` sees the row.
+  bool IsLive(int64_t row, int64_t sequence) const;
+
+  // Among the first `rows` rows the one of `id` that a reader at `sequence`
+  // sees; -1 if there is none. Sealed: O(log n). Tail: O(1 + versions of the
+  // id that are newer than the reader). REQUIRES: sealed or indexed.
+  int64_t Find(PointId id, int64_t rows, int64_t sequence) const;
+
+  // Of `rows` rows and what belongs to them.
+  int64_t MemoryBytes(int64_t rows) const;
+
+ private:
+  Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed);
+
+  // The bucket of the id, or the empty one where it belongs.
+  int64_t Bucket(PointId id) const;
+  void Gather(const Segment& from, int64_t row);
+
+  const RowShape shape_;
+  const int64_t capacity_;
+  const int64_t buckets_;  // of the hash table: 0 or a power of two
+  const bool sealed_;
+  int64_t size_ = 0;
+  int64_t live_ = 0;
+
+  void* mapping_ = nullptr;
+  size_t mapped_bytes_ = 0;
+  PointId* ids_ = nullptr;
+  double* norms_ = nullptr;
+  int64_t* deleted_at_ = nullptr;  // 0: live. Through std::atomic_ref only.
+  // Tail: the row of the id's previous version, plus one; 0: none.
+  int32_t* older_ = nullptr;
+  // Tail: row of the newest version plus one; 0: empty. Linear probing, at
+  // most half full. Through std::atomic_ref only.
+  int32_t* table_ = nullptr;
+  float* rows_ = nullptr;
+};
+
+// What one snapshot sees of a segment. Any thread.
+class SegmentView {
+ public:
+  // REQUIRES: `live` of the first `rows` rows are live at `sequence`.
+  SegmentView(std::shared_ptr<const Segment> segment, int64_t rows,
+              int64_t live, int64_t sequence)
+      : segment_(std::move(segment)),
+        rows_(rows),
+        live_(live),
+        sequence_(sequence) {}
+
+  const std::shared_ptr<const Segment>& segment() const { return segment_; }
+  int64_t rows() const { return rows_; }
+  int64_t live() const { return live_; }
+
+  // The row of a live id; -1 if there is none.
+  int64_t Find(PointId id) const {
+    return segment_->Find(id, rows_, sequence_);
+  }
+
+  // What an exact scan reads. The first call after deletions marks live rows
+  // in a bitmap, O(rows); concurrent first calls wait for one another.
+  ScanRows Scannable() const;
+
+ private:
+  const std::shared_ptr<const Segment> segment_;
+  const int64_t rows_;
+  const int64_t live_;
+  const int64_t sequence_;
+  mutable std::once_flag marked_;
+  mutable std::vector<uint64_t> bits_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_SHARD_SEGMENT_H_

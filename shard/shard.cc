@@ -1,0 +1,429 @@
+#include "shard/shard.h"
+
+#include <atomic>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "api/placement.h"
+#include "api/status_details.h"
+#include "index/metric.h"
+#include "shard/partition.h"
+#include "shard/record_codec.h"
+#include "shard/reply_budget.h"
+#include "shard/snapshot_search.h"
+#include "shard/stored_points.h"
+#include "shard/work_queue.h"
+#include "shard/write_log.h"
+
+namespace coterie {
+namespace {
+
+absl::Status CheckOptions(const ShardOptions& options) {
+  const absl::Status status = options.limits.Validate();
+  if (!status.ok()) return status;
+  if (options.cluster_uuid.empty() || options.path.empty()) {
+    return absl::InvalidArgumentError(
+        "a shard needs a cluster uuid and a path");
+  }
+  if (options.shards_total < 1 || options.shard_id < 0 ||
+      options.shard_id >= options.shards_total) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shard id ", options.shard_id, " is not in 0..",
+        options.shards_total - 1, " (", options.shards_total, " shards)"));
+  }
+  if (options.threads < 1 || options.queue_capacity < 1 ||
+      options.write_queue_bytes < 1 || options.tail_rows < 1 ||
+      options.tail_bytes < 1) {
+    return absl::InvalidArgumentError(
+        "threads, queue capacity, write queue bytes, tail rows and tail bytes "
+        "must be at least 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPoint(const Point& point, const CollectionSpec& spec,
+                        size_t index) {
+  const std::string field = absl::StrCat("points[", index, "].vector");
+  if (static_cast<int64_t>(point.vector.size()) != spec.dimension) {
+    return InvalidField(
+        field, absl::StrCat("dimension ", point.vector.size(), " of point ",
+                            point.id, ", but collection '", spec.name,
+                            "' has dimension ", spec.dimension));
+  }
+  const absl::Status status = ValidateVector(spec.metric, point.vector);
+  return status.ok() ? status : InvalidField(field, status.message());
+}
+
+// Splits a batch into one part for each slot. FAILED_PRECONDITION naming id,
+// slot and owner if a point is not this shard's.
+class SlotGrouper {
+ public:
+  SlotGrouper(const CollectionSpec& spec, int32_t shard_id)
+      : spec_(spec), shard_id_(shard_id), index_(spec.owner.size(), -1) {
+    entry_.collection = spec.number;
+  }
+
+  absl::StatusOr<SlotMutations*> Part(PointId id) {
+    const int32_t slot = SlotOf(id, spec_.slots);
+    const int32_t owner = spec_.owner[static_cast<size_t>(slot)];
+    if (owner != shard_id_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "point ", id, " of collection '", spec_.name, "' is in slot ", slot,
+          ", which belongs to shard ", owner, ", not to shard ", shard_id_));
+    }
+    int32_t& index = index_[static_cast<size_t>(slot)];
+    if (index < 0) {
+      index = static_cast<int32_t>(entry_.slots.size());
+      entry_.slots.push_back({slot, {}, {}});
+    }
+    return &entry_.slots[static_cast<size_t>(index)];
+  }
+
+  LogEntry Take() { return std::move(entry_); }
+
+ private:
+  const CollectionSpec& spec_;
+  const int32_t shard_id_;
+  std::vector<int32_t> index_;  // by slot: its part, -1 if there is none
+  LogEntry entry_;
+};
+
+absl::StatusOr<LogEntry> EntryOf(WriteBatch batch, const CollectionSpec& spec,
+                                 int32_t shard_id) {
+  SlotGrouper grouper(spec, shard_id);
+  for (size_t i = 0; i < batch.upserts.size(); ++i) {
+    const absl::Status status = CheckPoint(batch.upserts[i], spec, i);
+    if (!status.ok()) return status;
+    const auto part = grouper.Part(batch.upserts[i].id);
+    if (!part.ok()) return part.status();
+    (*part)->upserts.push_back(std::move(batch.upserts[i]));
+  }
+  for (const PointId id : batch.deletes) {
+    const auto part = grouper.Part(id);
+    if (!part.ok()) return part.status();
+    (*part)->deletes.push_back(id);
+  }
+  return grouper.Take();
+}
+
+}  // namespace
+
+class Shard::Impl {
+ public:
+  Impl(ShardOptions options, std::unique_ptr<Partition> partition)
+      : options_(std::move(options)),
+        partition_(std::move(partition)),
+        log_(std::make_unique<LocalWriteLog>(
+            LocalWriteLog::Options{.queue_bytes = options_.write_queue_bytes},
+            partition_.get())),
+        queue_(options_.threads, options_.queue_capacity) {}
+
+  void Stop() {
+    stopped_.store(true);
+    queue_.Stop();
+    log_->Stop();
+  }
+
+  // Runs `read` on a thread of the shard and answers with what it returns;
+  // `read` is told how long it waited.
+  template <typename Reply, typename Read>
+  void Enqueue(CallContext call, Done<Reply> done, Read read) {
+    queue_.Admit(std::move(call),
+                 [done = std::move(done), read = std::move(read)](
+                     const WorkQueue::Admission& admission) mutable {
+                   if (admission.status.ok()) {
+                     done(read(admission.waited));
+                   } else {
+                     done(admission.status);
+                   }
+                 });
+  }
+
+  // OK if a call that does not queue may be answered.
+  absl::Status Ready(const CallContext& call) const {
+    if (stopped_.load()) return absl::UnavailableError("the shard is stopping");
+    return call.status();
+  }
+
+  absl::StatusOr<ShardSearchReply> Search(const SearchRequest& request,
+                                          const CallContext& call,
+                                          absl::Duration waited);
+  absl::StatusOr<GetReply> Get(const GetRequest& request,
+                               const CallContext& call);
+  absl::StatusOr<CountReply> Count(const CountRequest& request,
+                                   const CallContext& call);
+  void Write(WriteBatch batch, CallContext call, Done<WriteReply> done);
+  absl::StatusOr<ShardCollectionStats> Stats(const std::string& collection);
+  ShardDescription Describe() const;
+
+  const ShardOptions options_;
+  const std::unique_ptr<Partition> partition_;
+  const std::unique_ptr<WriteLog> log_;
+  WorkQueue queue_;
+  std::atomic<bool> stopped_{false};
+};
+
+absl::StatusOr<ShardSearchReply> Shard::Impl::Search(
+    const SearchRequest& request, const CallContext& call,
+    absl::Duration waited) {
+  const auto view = partition_->View(request.collection);
+  if (!view.ok()) return view.status();
+  ReplyBudget budget(options_.limits.message_bytes);
+  auto reply = SearchSnapshot(*view->rows, request, options_.limits, call,
+                              &budget, &queue_);
+  if (!reply.ok()) return reply;
+  reply->shard_id = options_.shard_id;
+  reply->catalogue_version = view->catalogue_version;
+  reply->sequence = view->sequence;
+  reply->times.queue_seconds = absl::ToDoubleSeconds(waited);
+  if (request.with_attributes.none()) return reply;
+  for (std::vector<Hit>& hits : reply->results) {
+    std::vector<PointId> ids;
+    for (const Hit& hit : hits) ids.push_back(hit.neighbor.id);
+    auto attributes = ReadAttributes(partition_->store(), *view, ids,
+                                     request.with_attributes, call, &budget);
+    if (!attributes.ok()) return attributes.status();
+    for (size_t i = 0; i < hits.size(); ++i) {
+      hits[i].attributes = std::move((*attributes)[i]);
+    }
+  }
+  return reply;
+}
+
+absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
+                                          const CallContext& call) {
+  const auto view = partition_->View(request.collection);
+  if (!view.ok()) return view.status();
+  GetReply reply;
+  ReplyBudget budget(options_.limits.message_bytes);
+  std::vector<PointId> found;
+  for (const PointId id : request.ids) {
+    const auto vector = view->rows->Find(id);
+    if (!vector.has_value()) {
+      reply.missing.push_back(id);
+      continue;
+    }
+    Point point;
+    point.id = id;
+    if (request.with_vectors) {
+      const absl::Status status =
+          budget.Take(static_cast<int64_t>(vector->size() * sizeof(float)));
+      if (!status.ok()) return status;
+      point.vector.assign(vector->begin(), vector->end());
+    }
+    reply.points.push_back(std::move(point));
+    found.push_back(id);
+  }
+  if (request.with_attributes.none()) return reply;
+  auto attributes = ReadAttributes(partition_->store(), *view, found,
+                                   request.with_attributes, call, &budget);
+  if (!attributes.ok()) return attributes.status();
+  for (size_t i = 0; i < found.size(); ++i) {
+    reply.points[i].attributes = std::move((*attributes)[i]);
+  }
+  return reply;
+}
+
+absl::StatusOr<CountReply> Shard::Impl::Count(const CountRequest& request,
+                                              const CallContext& call) {
+  const auto view = partition_->View(request.collection);
+  if (!view.ok()) return view.status();
+  if (request.filter.empty()) return CountReply{view->rows->rows_live()};
+  const auto count =
+      CountAdmitted(partition_->store(), *view, request.filter, call);
+  if (!count.ok()) return count.status();
+  return CountReply{*count};
+}
+
+void Shard::Impl::Write(WriteBatch batch, CallContext call,
+                        Done<WriteReply> done) {
+  absl::Status status = Ready(call);
+  if (!status.ok()) return done(status);
+  const auto view = partition_->View(batch.collection);
+  if (!view.ok()) return done(view.status());
+  auto entry = EntryOf(std::move(batch), view->rows->spec(), options_.shard_id);
+  if (!entry.ok()) return done(entry.status());
+  if (entry->slots.empty()) return done(WriteReply{0, 0, view->sequence});
+  log_->Append(std::move(*entry), std::move(call), std::move(done));
+}
+
+absl::StatusOr<ShardCollectionStats> Shard::Impl::Stats(
+    const std::string& collection) {
+  const auto view = partition_->View(collection);
+  if (!view.ok()) return view.status();
+  ShardCollectionStats stats;
+  stats.shard_id = options_.shard_id;
+  stats.points = view->rows->rows_live();
+  for (const auto& segment : view->rows->segments()) {
+    stats.dead_rows += segment->rows() - segment->live();
+    if (segment->segment()->sealed()) {
+      ++stats.sealed_segments;
+    } else {
+      stats.tail_rows += segment->rows();
+    }
+  }
+  stats.memory_bytes = view->rows->MemoryBytes();
+  stats.slots = static_cast<int32_t>(view->rows->slots().size());
+  stats.sequence = view->sequence;
+  return stats;
+}
+
+ShardDescription Shard::Impl::Describe() const {
+  ShardDescription description;
+  description.shard_id = options_.shard_id;
+  const absl::Status health = log_->health();
+  if (!health.ok()) description.reason = std::string(health.message());
+  description.cluster_uuid = partition_->identity().cluster_uuid;
+  description.shards_total = partition_->identity().shards_total;
+  description.incarnation = partition_->identity().incarnation;
+  description.catalogue_version = partition_->catalogue()->version;
+  const Partition::Totals totals = partition_->totals();
+  description.sequence = totals.sequence;
+  description.points = totals.points;
+  description.memory_bytes = totals.memory_bytes;
+  description.queue_length = queue_.length();
+  description.queue_capacity = queue_.capacity();
+  description.threads = queue_.threads();
+  return description;
+}
+
+// --- Shard ------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<Shard>> Shard::Open(ShardOptions options) {
+  const absl::Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  Partition::Options partition;
+  partition.identity.cluster_uuid = options.cluster_uuid;
+  partition.identity.shard_id = options.shard_id;
+  partition.identity.shards_total = options.shards_total;
+  partition.path = options.path;
+  partition.limits = options.limits;
+  partition.tuning.tail_rows = options.tail_rows;
+  partition.tuning.tail_bytes = options.tail_bytes;
+  auto opened = Partition::Open(std::move(partition));
+  if (!opened.ok()) return opened.status();
+  return std::unique_ptr<Shard>(new Shard(
+      std::make_unique<Impl>(std::move(options), std::move(*opened))));
+}
+
+Shard::Shard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Shard::~Shard() { Stop(); }
+
+void Shard::Stop() { impl_->Stop(); }
+
+void Shard::Search(std::shared_ptr<const SearchRequest> request,
+                   CallContext call, Done<ShardSearchReply> done) {
+  impl_->Enqueue(call, std::move(done),
+                 [impl = impl_.get(), request = std::move(request),
+                  call](absl::Duration waited) {
+                   return impl->Search(*request, call, waited);
+                 });
+}
+
+void Shard::Write(WriteBatch batch, CallContext call, Done<WriteReply> done) {
+  impl_->Write(std::move(batch), std::move(call), std::move(done));
+}
+
+void Shard::Get(GetRequest request, CallContext call, Done<GetReply> done) {
+  impl_->Enqueue(call, std::move(done),
+                 [impl = impl_.get(), request = std::move(request),
+                  call](absl::Duration) { return impl->Get(request, call); });
+}
+
+void Shard::Count(CountRequest request, CallContext call,
+                  Done<CountReply> done) {
+  impl_->Enqueue(call, std::move(done),
+                 [impl = impl_.get(), request = std::move(request),
+                  call](absl::Duration) { return impl->Count(request, call); });
+}
+
+namespace {
+
+// Pages of a walk, each its own piece of work. The walk is shared with the
+// piece that runs, so that the scanner may go before it ends.
+template <typename Enqueue>
+class WalkScanner final : public Shard::Scanner {
+ public:
+  WalkScanner(absl::StatusOr<std::unique_ptr<PointWalk>> walk, CallContext call,
+              Enqueue enqueue)
+      : walk_(std::move(walk)),
+        call_(std::move(call)),
+        enqueue_(std::move(enqueue)) {}
+
+  void Next(Done<ScanPage> done) override {
+    if (!walk_.ok()) return done(walk_.status());
+    enqueue_(call_, std::move(done),
+             [walk = *walk_, call = call_](absl::Duration) mutable {
+               return walk->Next(call);
+             });
+  }
+
+ private:
+  absl::StatusOr<std::shared_ptr<PointWalk>> walk_;
+  const CallContext call_;
+  Enqueue enqueue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Shard::Scanner> Shard::Scan(ScanRequest request,
+                                            CallContext call) {
+  const auto start = [&]() -> absl::StatusOr<std::unique_ptr<PointWalk>> {
+    auto view = impl_->partition_->View(request.collection);
+    if (!view.ok()) return view.status();
+    return PointWalk::Start(impl_->partition_->store(), std::move(*view),
+                            std::move(request),
+                            impl_->options_.limits.scan_page_bytes);
+  };
+  auto enqueue = [impl = impl_.get()](CallContext page_call,
+                                      Done<ScanPage> done, auto read) {
+    impl->Enqueue(std::move(page_call), std::move(done), std::move(read));
+  };
+  return std::make_unique<WalkScanner<decltype(enqueue)>>(
+      start(), std::move(call), std::move(enqueue));
+}
+
+void Shard::ReadCatalogue(CallContext call, Done<Catalogue> done) {
+  const absl::Status status = impl_->Ready(call);
+  if (!status.ok()) return done(status);
+  done(*impl_->partition_->catalogue());
+}
+
+void Shard::PutCatalogue(int64_t expected_version, Catalogue catalogue,
+                         CallContext call, Done<int64_t> done) {
+  const auto bytes = static_cast<int64_t>(EncodeCatalogue(catalogue).size());
+  impl_->log_->Run(
+      bytes, std::move(call),
+      [impl = impl_.get(), expected_version, catalogue = std::move(catalogue),
+       done = std::move(done)](const absl::Status& admitted) mutable {
+        if (!admitted.ok()) {
+          done(admitted);
+          return absl::OkStatus();
+        }
+        absl::StatusOr<int64_t> reply = expected_version;
+        absl::Status failure = impl->partition_->PutCatalogue(
+            expected_version, std::move(catalogue), &reply);
+        done(std::move(reply));
+        return failure;
+      });
+}
+
+void Shard::CollectionStats(std::string collection, CallContext call,
+                            Done<ShardCollectionStats> done) {
+  const absl::Status status = impl_->Ready(call);
+  if (!status.ok()) return done(status);
+  done(impl_->Stats(collection));
+}
+
+void Shard::Describe(CallContext call, Done<ShardDescription> done) {
+  const absl::Status status = impl_->Ready(call);
+  if (!status.ok()) return done(status);
+  done(impl_->Describe());
+}
+
+}  // namespace coterie

@@ -1,0 +1,231 @@
+#include "shard/stored_points.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/numeric/int128.h"
+#include "absl/strings/str_cat.h"
+#include "api/placement.h"
+#include "api/status_details.h"
+#include "shard/record_codec.h"
+
+namespace coterie {
+namespace {
+
+// Attribute sets read at once: bounds what is held beside the reply.
+constexpr size_t kReadBatch = 256;
+
+// Points between two looks at the clock.
+constexpr int64_t kPointsPerCheck = 64;
+
+absl::Status Lost(absl::string_view what, absl::string_view key,
+                  absl::string_view why) {
+  return absl::DataLossError(
+      absl::StrCat(what, " (", KeyName(key), "): ", why));
+}
+
+absl::Status ReadBatch(RecordStore* store, const ReadView& view,
+                       absl::Span<const PointId> ids,
+                       const AttributeSelector& selector, ReplyBudget* budget,
+                       std::vector<Attributes>* out) {
+  const CollectionSpec& spec = view.rows->spec();
+  std::vector<std::string> keys;
+  keys.reserve(ids.size());
+  for (const PointId id : ids) {
+    keys.push_back(EncodeKey({spec.number, SlotOf(id, spec.slots), id}));
+  }
+  const auto values =
+      store->Read(Family::kAttributes, keys, view.records.get());
+  if (!values.ok()) return values.status();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const std::optional<std::string>& value = (*values)[i];
+    if (!value.has_value()) {
+      return Lost("attributes", keys[i], "the record is missing");
+    }
+    const auto attributes = DecodeAttributes(*value);
+    if (!attributes.ok()) {
+      return Lost("attributes", keys[i], attributes.status().message());
+    }
+    out->push_back(selector.Select(*attributes));
+    const absl::Status status = budget->Take(AttributeBytes(out->back()));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+int64_t BytesOf(const Point& point) {
+  return static_cast<int64_t>(sizeof(PointId) +
+                              point.vector.size() * sizeof(float)) +
+         AttributeBytes(point.attributes);
+}
+
+absl::Status CheckRequest(const ScanRequest& request) {
+  if (request.slices < 1) {
+    return InvalidField("slices",
+                        absl::StrCat(request.slices, " is less than 1"));
+  }
+  if (request.slice < 0 || request.slice >= request.slices) {
+    return InvalidField("slice", absl::StrCat(request.slice, " is not in 0..",
+                                              request.slices - 1));
+  }
+  if (request.limit < 0) {
+    return InvalidField("limit", absl::StrCat(request.limit, " is negative"));
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<RecordStore::Cursor> WalkSlots(RecordStore* store,
+                                               const ReadView& view,
+                                               Family family, int32_t begin,
+                                               int32_t end) {
+  const uint32_t number = view.rows->spec().number;
+  return store->Walk(family, SlotStart(number, begin), SlotStart(number, end),
+                     view.records.get());
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Attributes>> ReadAttributes(
+    RecordStore* store, const ReadView& view, absl::Span<const PointId> ids,
+    const AttributeSelector& selector, const CallContext& call,
+    ReplyBudget* budget) {
+  std::vector<Attributes> out;
+  out.reserve(ids.size());
+  for (size_t begin = 0; begin < ids.size(); begin += kReadBatch) {
+    if (call.ShouldStop()) return call.status();
+    const absl::Status status = ReadBatch(
+        store, view, ids.subspan(begin, kReadBatch), selector, budget, &out);
+    if (!status.ok()) return status;
+  }
+  return out;
+}
+
+absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
+                                      const Filter& filter,
+                                      const CallContext& call) {
+  const auto cursor = WalkSlots(store, view, Family::kAttributes, 0, kMaxSlots);
+  int64_t visited = 0;
+  int64_t admitted = 0;
+  for (; cursor->Valid(); cursor->Next()) {
+    if (visited++ % kPointsPerCheck == 0 && call.ShouldStop()) {
+      return call.status();
+    }
+    const auto key = DecodeKey(cursor->key());
+    if (!key.ok()) {
+      return Lost("attributes", cursor->key(), key.status().message());
+    }
+    const auto attributes = DecodeAttributes(cursor->value());
+    if (!attributes.ok()) {
+      return Lost("attributes", cursor->key(), attributes.status().message());
+    }
+    if (Admits(filter, key->id, *attributes)) ++admitted;
+  }
+  if (!cursor->status().ok()) return cursor->status();
+  if (visited != view.rows->rows_live()) {
+    return absl::DataLossError(absl::StrCat(
+        "collection '", view.rows->spec().name, "' has ",
+        view.rows->rows_live(), " points but ", visited, " attribute sets"));
+  }
+  return admitted;
+}
+
+bool InSlice(PointId id, int32_t slot, int32_t slots, int32_t slice,
+             int32_t slices) {
+  // The position in [0, slots * 2^32) and its share of `slices`.
+  const uint64_t position =
+      (static_cast<uint64_t>(slot) << 32) | (SplitMix64(id) >> 32);
+  const absl::uint128 share = absl::uint128(position) *
+                              static_cast<uint64_t>(slices) /
+                              (static_cast<uint64_t>(slots) << 32);
+  return share == static_cast<uint64_t>(slice);
+}
+
+absl::StatusOr<std::unique_ptr<PointWalk>> PointWalk::Start(
+    RecordStore* store, ReadView view, ScanRequest request,
+    int64_t page_bytes) {
+  const absl::Status status = CheckRequest(request);
+  if (!status.ok()) return status;
+  return std::unique_ptr<PointWalk>(
+      new PointWalk(store, std::move(view), std::move(request), page_bytes));
+}
+
+PointWalk::PointWalk(RecordStore* store, ReadView view, ScanRequest request,
+                     int64_t page_bytes)
+    : store_(store),
+      view_(std::move(view)),
+      request_(std::move(request)),
+      page_bytes_(page_bytes) {}
+
+void PointWalk::Open() {
+  const int64_t slots = view_.rows->spec().slots;
+  const int64_t slice = request_.slice;
+  const int64_t slices = request_.slices;
+  const auto begin = static_cast<int32_t>(slice * slots / slices);
+  const auto end =
+      static_cast<int32_t>(((slice + 1) * slots + slices - 1) / slices);
+  attributes_ = WalkSlots(store_, view_, Family::kAttributes, begin, end);
+  if (request_.with_vectors) {
+    rows_ = WalkSlots(store_, view_, Family::kRows, begin, end);
+  }
+}
+
+void PointWalk::Advance() {
+  attributes_->Next();
+  if (rows_ != nullptr && rows_->Valid()) rows_->Next();
+}
+
+absl::StatusOr<std::optional<Point>> PointWalk::Visit() const {
+  const absl::string_view name = attributes_->key();
+  const auto key = DecodeKey(name);
+  if (!key.ok()) return Lost("attributes", name, key.status().message());
+  if (rows_ != nullptr && (!rows_->Valid() || rows_->key() != name)) {
+    if (!rows_->status().ok()) return rows_->status();
+    return Lost("row", name, "it is not beside its attributes");
+  }
+  const CollectionSpec& spec = view_.rows->spec();
+  if (!InSlice(key->id, key->slot, spec.slots, request_.slice,
+               request_.slices)) {
+    return std::nullopt;
+  }
+  const auto attributes = DecodeAttributes(attributes_->value());
+  if (!attributes.ok()) {
+    return Lost("attributes", name, attributes.status().message());
+  }
+  if (!Admits(request_.filter, key->id, *attributes)) return std::nullopt;
+
+  Point point;
+  point.id = key->id;
+  if (rows_ != nullptr) {
+    point.vector.resize(static_cast<size_t>(spec.dimension));
+    const absl::Status status =
+        DecodeVector(rows_->value(), absl::MakeSpan(point.vector));
+    if (!status.ok()) return Lost("row", name, status.message());
+  }
+  point.attributes = request_.with_attributes.Select(*attributes);
+  return point;
+}
+
+absl::StatusOr<ScanPage> PointWalk::Next(const CallContext& call) {
+  ScanPage page;
+  int64_t bytes = 0;
+  if (attributes_ == nullptr) Open();
+  for (int64_t visited = 0; attributes_->Valid(); ++visited, Advance()) {
+    if (request_.limit > 0 && returned_ >= request_.limit) break;
+    if (visited % kPointsPerCheck == 0 && call.ShouldStop()) {
+      return call.status();
+    }
+    auto point = Visit();
+    if (!point.ok()) return point.status();
+    if (!point->has_value()) continue;
+    bytes += BytesOf(**point);
+    if (bytes > page_bytes_ && !page.points.empty()) return page;
+    page.points.push_back(std::move(**point));
+    ++returned_;
+  }
+  if (!attributes_->status().ok()) return attributes_->status();
+  page.end = true;
+  return page;
+}
+
+}  // namespace coterie
