@@ -10,8 +10,9 @@
 //   SQUARED_L2     all terms >= 0, so |approx - D| <= (n_s + 3) v' D
 //   INNER_PRODUCT  |approx - D| <= (n_s + 2) v' |q||x|
 //   COSINE         filtered as inner product against 1 - D, scaled by norms
-// plus an absolute term for subnormals; derivations stand in the .cc. A filter
-// value that is not finite (overflow) never rules a row out.
+// plus an absolute term for subnormals; derivations stand in
+// exact_scan_bound.h. A filter value that is not finite (overflow) never rules
+// a row out.
 
 #ifndef COTERIE_INDEX_EXACT_SCAN_H_
 #define COTERIE_INDEX_EXACT_SCAN_H_
@@ -43,26 +44,31 @@ struct ScanRows {
 // Immutable after construction; any number of threads may share it.
 class ScanQueries {
  public:
-  // REQUIRES: every query passes ValidateVector(metric, .). O(n d).
+  // REQUIRES: every query passes ValidateVector(metric, .); d <= kMaxDimension.
+  // O(n d).
   ScanQueries(Metric metric, RowsView queries);
 
   Metric metric() const { return metric_; }
   int64_t size() const { return n_; }
   int64_t dimension() const { return d_; }
-  VectorView query(int64_t i) const {
-    return VectorView(data_.data() + i * stride_, static_cast<size_t>(d_));
-  }
+  VectorView query(int64_t i) const { return view().row(i); }
   double squared_norm(int64_t i) const {
     return squared_norms_[static_cast<size_t>(i)];
   }
-  RowsView view() const { return {data_.data(), n_, d_, stride_}; }
+  // Rows start on cache lines and are zero from d up to the stride, a multiple
+  // of 16; zero rows follow up to a multiple of 4 queries.
+  RowsView view() const { return {data_.data()->floats, n_, d_, stride_}; }
 
  private:
+  struct alignas(64) CacheLine {
+    float floats[16] = {};
+  };
+
   Metric metric_;
   int64_t n_;
   int64_t d_;
   int64_t stride_;
-  std::vector<float> data_;
+  std::vector<CacheLine> data_;
   std::vector<double> squared_norms_;
 };
 
@@ -74,12 +80,14 @@ struct ScanAccount {
 
 // Scans rows [begin, end) for all queries, reading each row once per tile of
 // queries, and offers survivors to tops[q]; adds to accounts[q].
-// `stop` is asked about every 256 KiB of rows (well within a millisecond);
-// when it says true the scan ends and false is returned: tops and accounts are
-// then incomplete. Threads may scan disjoint ranges with their own tops.
+// `stop` is asked first and then after every 256 KiB of rows that a tile of
+// queries has read (well within a millisecond, whatever the batch); when it
+// says true the scan ends and false is returned: tops and accounts are then
+// incomplete. Threads may scan disjoint ranges with their own tops.
 // REQUIRES: tops.size() == accounts.size() == queries.size(), equal
-// dimensions, 0 <= begin <= end <= n.
-// O((end - begin) * d * queries) time; constant extra memory.
+// dimensions, 0 <= begin <= end <= n, rows that pass ValidateVector, and no
+// DAZ or FTZ in this thread (they would change canonical distances).
+// O((end - begin) * d * queries) time; O(queries) extra memory.
 bool ExactScan(const ScanQueries& queries, const ScanRows& rows, int64_t begin,
                int64_t end, absl::Span<TopK> tops,
                absl::Span<ScanAccount> accounts,

@@ -1,0 +1,72 @@
+// Proven bounds on canonical distances from the codes of a row and a query.
+//
+// Pure functions; any thread. Valid for d <= kMaxDimension, finite rows and
+// queries, round-to-nearest, no DAZ or FTZ.
+//
+// Notation (index/certified_codes.h, index/certified_query.h): y, p the centred
+// row and query in units, y^ = S c and p^ = s_q b what their codes say, e_x = y
+// - y^, e_q = p - p^, E_x and E_q bounds on their norms, ip = <b, c>, D = |p -
+// y|^2, A = |p|^2 + |y|^2 - 2 s_q S ip, t a threshold, G_q >= <e_q, p^>.
+//
+// Since A = D + 2<p, e_x> + 2<e_q, y^>, each of these holds:
+//   <p, e_x>   <= |p| E_x                        (Cauchy-Schwarz)
+//   <p, e_x>   <= (sqrt(D) + E_x) E_x            as <y^, e_x> <= 0
+//   <e_q, y^>  <= E_q |y^|
+//   <e_q, y^>  <= E_q (sqrt(D) + E_q + E_x) + G_q
+// so D <= T implies A <= T + 2 E_x min(|p|, sqrt(T) + E_x) + 2 min(E_q |y^|,
+// E_q (sqrt(T) + E_q + E_x) + G_q). Over 2 s_q S this compares the integer ip
+// with  A' a + B' b + K',  where E_x and |y^| are taken from the panel. INNER
+// PRODUCT: <q, x> <= <q, centre> + s_q S ip + |q| E_x + E_q |y^|.
+//
+// Rounding. |p|, |y| and canonical squared L2 err by less than delta,
+// relatively; the terms of P- and T pay for it, as their difference cancels.
+// Canonical inner product and cosine err by less than eta |q||x| and eta. The
+// kernel's two float32 FMAs (or products and sums) err by at most 3.1 * 2^-24
+// of the sum of magnitudes; sigma pays twice. float(ip) >= theta follows from
+// ip >= theta for every float theta, as rounding is monotone. Subnormal results
+// move theta by less than 2^-90, which 2^-60 in K' covers.
+
+#ifndef COTERIE_INDEX_CERTIFIED_BOUND_H_
+#define COTERIE_INDEX_CERTIFIED_BOUND_H_
+
+#include <cstdint>
+
+#include "index/certified_codes.h"
+#include "index/certified_query.h"
+
+namespace coterie {
+
+// A row stays iff not (float(ip) < a * row.a + (b * row.b + k)). NaN in `a`
+// keeps every row.
+struct CertifiedCut {
+  float a = 0;
+  float b = 0;
+  float k = 0;
+};
+
+// Rows of this panel with canonical distance <= threshold stay.
+CertifiedCut CutFor(const CertifiedCodes& codes, const CertifiedQuery& query,
+                    const CertifiedPanel& panel, double threshold);
+
+// The code of one row, and its score against one query.
+struct CertifiedScore {
+  float a = 0;
+  float b = 0;
+  int32_t ip = 0;
+};
+
+// <= the canonical distance. For squared L2 and cosine the greatest of the four
+// bounds on D that the inequalities above give, each solved for sqrt(D).
+double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,
+                  const CertifiedPanel& panel, const CertifiedScore& score);
+
+// >= the canonical distance. For squared L2 and cosine the lesser of
+//   A + 2|p| E_x + 2 E_q |y^|  and  (|p^ - y^| + E_q + E_x)^2,
+// with |y^|^2 <= |y|^2 (1 + 2^-20) in the latter: S <= S_LS (1 + 2^-22) and
+// S_LS c is a projection of y.
+double UpperBound(const CertifiedCodes& codes, const CertifiedQuery& query,
+                  const CertifiedPanel& panel, const CertifiedScore& score);
+
+}  // namespace coterie
+
+#endif  // COTERIE_INDEX_CERTIFIED_BOUND_H_
