@@ -51,6 +51,7 @@ class TopK {
   // within one shard an id has one live row. O(log k) when kept, else O(1).
   void Offer(Neighbor candidate);
 
+  int64_t k() const { return k_; }
   int64_t size() const { return static_cast<int64_t>(heap_.size()); }
 
   // What is kept, in order. Leaves the object empty. O(k log k).
