@@ -38,6 +38,18 @@ __attribute__((noinline)) int64_t Emit(const int32_t* scores, uint64_t stay,
   return count;
 }
 
+// Without this GCC 12 (its partial redundancy elimination) keeps copies of the
+// sums for the case of no iteration, and then spills half of them in the loop.
+template <int kQueries>
+inline __attribute__((always_inline)) void KeepInRegisters(
+    __m512i (&sum)[kQueries][kBlocks]) {
+#pragma GCC unroll 8
+  for (int q = 0; q < kQueries; ++q) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kBlocks; ++k) asm("" : "+v"(sum[q][k]));
+  }
+}
+
 template <int kQueries>
 int64_t Batch(const CodeTile& tile, CodeHit* hits) {
   const int64_t block_bytes = tile.quads * 64;
@@ -70,6 +82,7 @@ int64_t Batch(const CodeTile& tile, CodeHit* hits) {
         }
       }
     }
+    KeepInRegisters(sum);
     const float* a = tile.a + group * kGroupRows;
     const float* b = tile.b + group * kGroupRows;
     uint64_t stay[kQueries];
@@ -82,8 +95,7 @@ int64_t Batch(const CodeTile& tile, CodeHit* hits) {
       __mmask16 masks[kBlocks];
 #pragma GCC unroll 4
       for (int k = 0; k < kBlocks; ++k) {
-        masks[k] =
-            Stay(sum[q][k], a + k * 16, b + k * 16, cut_a, cut_b, cut_k);
+        masks[k] = Stay(sum[q][k], a + k * 16, b + k * 16, cut_a, cut_b, cut_k);
       }
       stay[q] = Join(masks) & live;
       any |= stay[q];
@@ -100,8 +112,7 @@ int64_t Batch(const CodeTile& tile, CodeHit* hits) {
       }
     }
     for (int q = 0; q < kQueries; ++q) {
-      count +=
-          Emit(scores[q], stay[q], group * kGroupRows, q, hits + count);
+      count += Emit(scores[q], stay[q], group * kGroupRows, q, hits + count);
     }
   }
   return count;
@@ -136,8 +147,9 @@ inline __m512i FineScore(const CodeTile& tile, const uint8_t* codes,
     low0 = _mm512_dpbusd_epi32(low0, x, _mm512_set1_epi32(low[i]));
   }
   const __m512i low_sum = _mm512_add_epi32(low0, low1);
-  return _mm512_add_epi32(_mm512_add_epi32(high0, high1),
-                          _mm512_sra_epi32(low_sum, _mm_cvtsi32_si128(low_bits)));
+  return _mm512_add_epi32(
+      _mm512_add_epi32(high0, high1),
+      _mm512_sra_epi32(low_sum, _mm_cvtsi32_si128(low_bits)));
 }
 
 }  // namespace

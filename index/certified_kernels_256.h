@@ -92,8 +92,8 @@ inline int64_t TwoBlocks(const CodeTile& tile, int64_t first, int64_t row,
   for (int q = 0; q < kQueries; ++q) {
 #pragma GCC unroll 4
     for (int k = 0; k < kRegisters; ++k) {
-      count += Emit(tile, first + q, row + k * kHalfRows, sum[q][k],
-                    hits + count);
+      count +=
+          Emit(tile, first + q, row + k * kHalfRows, sum[q][k], hits + count);
     }
   }
   return count;
