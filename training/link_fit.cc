@@ -266,7 +266,9 @@ double HuberFit::Variance(const Costs& of) const {
 LinkModel ModelOf(const Costs& costs) {
   LinkModel model;
   model.alpha_seconds = costs.per_message;
-  model.beta_bytes_per_second = 1 / costs.per_byte;  // +infinity for 0
+  // Not 1 / 0: the solution may be -0.
+  model.beta_bytes_per_second =
+      costs.per_byte > 0 ? 1 / costs.per_byte : kInfinity;
   return model;
 }
 
