@@ -182,17 +182,12 @@ class HuberFit {
   double noise_ = kInfinity;
 };
 
-// Rows are divided by their own time, which takes away a straggler's pull;
-// times far below the median are not trusted that much.
+// Rows are divided by their own time, which takes away a straggler's pull.
 Costs HuberFit::FirstGuess() const {
-  std::vector<std::pair<double, double>> times;
-  times.reserve(rows_.size());
-  for (const Row& row : rows_) times.emplace_back(row.seconds, row.weight);
-  const double floor =
-      std::max(0.1 * WeightedMedian(std::move(times)), kTimerSeconds);
   Triangle triangle;
   for (const Row& row : rows_) {
-    const double w = std::sqrt(row.weight) / std::max(row.seconds, floor);
+    const double w =
+        std::sqrt(row.weight) / std::max(row.seconds, kTimerSeconds);
     triangle.Add(w * row.messages, w * row.bytes, w * row.seconds);
   }
   return SolveNonNegative(triangle, mean_only_);

@@ -101,8 +101,6 @@ void ExpectRecovers(const LinkEstimate& got, const LinkModel& truth,
               tolerance);
 }
 
-// --- Recovery ----------------------------------------------------------------
-
 TEST(LinkFit, RecoversANoiselessLinkToTwelveDigits) {
   for (const LinkModel& link : kLinks) {
     Transfers transfers(link, {}, Seed());
@@ -316,7 +314,7 @@ TEST(LinkFit, AFewZeroTimesAreOutliers) {
   for (const LinkModel& link : kLinks) {
     Transfers transfers(link, {0.05}, Seed());
     std::vector<TransferObservation> all = Many(transfers, 300);
-    for (size_t i = 0; i < all.size(); i += 15) all[i].seconds = 0;
+    for (size_t i = 0; i < all.size(); i += 5) all[i].seconds = 0;
     ExpectRecovers(EstimateOf(all), link, 0.08);
   }
 }
@@ -354,7 +352,7 @@ TEST(LinkFit, AnyObservationsGiveAValidModel) {
   const auto pick = [&random](const std::vector<double>& from) {
     return from[random() % from.size()];
   };
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 10'000; ++round) {
     LinkFit fit;
     const int n = 1 + random() % 12;
     for (int i = 0; i < n; ++i) {
@@ -410,7 +408,6 @@ TEST(LinkFit, FollowsALinkThatBecomesTenTimesSlower) {
   ExpectRecovers(*fit.Estimate(), {1e-2, 1e8}, 0.15);
   for (int i = 0; i < 64; ++i) ASSERT_TRUE(fit.Add(two_sizes(i)).ok());
   ExpectRecovers(*fit.Estimate(), {1e-2, 1e8}, 0.05);
-  // And back.
   transfers.link() = {1e-3, 1e9};
   for (int i = 0; i < 128; ++i) ASSERT_TRUE(fit.Add(two_sizes(i)).ok());
   ExpectRecovers(*fit.Estimate(), {1e-3, 1e9}, 0.05);
