@@ -1,0 +1,177 @@
+#include "shard/segment.h"
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "index/distance.h"
+#include "index/test_vectors.h"
+#include "shard/shard_testing.h"
+
+namespace coterie {
+namespace {
+
+constexpr int64_t kNow = std::numeric_limits<int64_t>::max();
+
+std::vector<float> RowOf(const Segment& segment, int64_t row) {
+  const VectorView view = segment.rows(row + 1).row(row);
+  return {view.begin(), view.end()};
+}
+
+TEST(Segment, KeepsRowsAndTheirNorms) {
+  const auto tail = Segment::NewTail({3, true}, 4);
+  tail->Append(7, {1, 2, 3});
+  tail->Append(~uint64_t{0}, {0, 0, 0.1f});
+  EXPECT_EQ(tail->size(), 2);
+  EXPECT_EQ(tail->live(), 2);
+  EXPECT_EQ(tail->id(1), ~uint64_t{0});
+  EXPECT_EQ(RowOf(*tail, 0), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(tail->squared_norms()[0], 14);
+  EXPECT_EQ(tail->squared_norms()[1], CanonicalSquaredNorm({0, 0, 0.1f}));
+  EXPECT_EQ(Segment::NewTail({3, false}, 4)->squared_norms(), nullptr);
+}
+
+TEST(Segment, TailFindsTheVersionOfEachMoment) {
+  const auto tail = Segment::NewTail({1, false}, 8);
+  tail->Append(5, {1});     // row 0, sequence 1
+  tail->MarkDeleted(0, 2);  // replaced
+  tail->Append(5, {2});     // row 1, sequence 2
+  tail->MarkDeleted(1, 3);  // deleted
+  tail->Append(6, {9});     // row 2, sequence 4
+  tail->Append(5, {3});     // row 3, sequence 5: added again
+  EXPECT_EQ(tail->Find(5, 0, 0), -1);
+  EXPECT_EQ(tail->Find(5, 1, 1), 0);
+  EXPECT_EQ(tail->Find(5, 2, 2), 1);
+  EXPECT_EQ(tail->Find(5, 2, 3), -1);
+  EXPECT_EQ(tail->Find(5, 3, 4), -1);
+  EXPECT_EQ(tail->Find(5, 4, 5), 3);
+  EXPECT_EQ(tail->Find(6, 2, 3), -1) << "written after the snapshot";
+  EXPECT_EQ(tail->Find(6, 3, 4), 2);
+  EXPECT_EQ(tail->Find(8, 4, 5), -1);
+}
+
+TEST(Segment, SealSortsById) {
+  const auto tail = Segment::NewTail({1, true}, 4);
+  tail->Append(~uint64_t{0}, {1});
+  tail->Append(9007199254740993, {2});
+  tail->Append(0, {3});
+  tail->Append(9007199254740992, {4});
+  const auto sealed = Segment::Seal({1, true}, {&tail, 1});
+  ASSERT_EQ(sealed->size(), 4);
+  EXPECT_TRUE(sealed->sealed());
+  const std::vector<PointId> ids(sealed->ids(), sealed->ids() + 4);
+  EXPECT_EQ(ids, (std::vector<PointId>{0, 9007199254740992, 9007199254740993,
+                                       ~uint64_t{0}}));
+  EXPECT_EQ(RowOf(*sealed, 2), std::vector<float>{2});
+  EXPECT_EQ(sealed->squared_norms()[2], 4);
+  EXPECT_EQ(sealed->Find(9007199254740993, 4, 1), 2);
+  EXPECT_EQ(sealed->Find(1, 4, 1), -1);
+}
+
+TEST(Segment, SealMergesAndDropsTheDead) {
+  const RowShape shape{2, false};
+  std::vector<std::shared_ptr<Segment>> inputs;
+  for (PointId first : {PointId{20}, PointId{0}, PointId{10}}) {
+    const auto tail = Segment::NewTail(shape, 8);
+    for (PointId id = first + 5; id-- > first;) {
+      tail->Append(id, {static_cast<float>(id), 0});
+    }
+    tail->MarkDeleted(tail->Find(first + 1, 5, kNow), 9);
+    inputs.push_back(first == 10 ? tail : Segment::Seal(shape, {&tail, 1}));
+  }
+  const auto merged = Segment::Seal(shape, inputs);
+  std::vector<PointId> ids(merged->ids(), merged->ids() + merged->size());
+  EXPECT_EQ(ids,
+            (std::vector<PointId>{0, 2, 3, 4, 10, 12, 13, 14, 20, 22, 23, 24}));
+  for (int64_t row = 0; row < merged->size(); ++row) {
+    EXPECT_EQ(RowOf(*merged, row)[0], static_cast<float>(merged->id(row)));
+  }
+}
+
+TEST(Segment, SealOfNothingAliveIsNull) {
+  const auto tail = Segment::NewTail({1, false}, 2);
+  EXPECT_EQ(Segment::Seal({1, false}, {&tail, 1}), nullptr);
+  tail->Append(1, {1});
+  tail->MarkDeleted(0, 5);
+  EXPECT_EQ(Segment::Seal({1, false}, {&tail, 1}), nullptr);
+}
+
+TEST(Segment, FindsEveryIdOfAFullTail) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(absl::StrCat("SEED=", seed));
+  Random random(seed);
+  const auto tail = Segment::NewTail({1, false}, 3000);
+  std::map<PointId, int64_t> newest;
+  for (int64_t row = 0; row < 3000; ++row) {
+    // Few distinct ids with equal low bits: long chains and collisions.
+    const PointId id = (random() % 700) << 40;
+    const auto old = newest.find(id);
+    if (old != newest.end()) tail->MarkDeleted(old->second, row + 1);
+    tail->Append(id, {0});
+    newest[id] = row;
+  }
+  for (const auto& [id, row] : newest) {
+    ASSERT_EQ(tail->Find(id, 3000, kNow), row) << id;
+  }
+  EXPECT_EQ(tail->Find(1, 3000, kNow), -1);
+}
+
+TEST(SegmentView, ShowsOnlyRowsThatLiveAtItsSequence) {
+  const auto tail = Segment::NewTail({1, false}, 200);
+  for (PointId id = 0; id < 130; ++id) tail->Append(id, {0});
+  const SegmentView before(tail, 130, 130, 1);
+  EXPECT_EQ(before.Scannable().live, nullptr) << "no bitmap without deletions";
+  tail->MarkDeleted(0, 2);
+  tail->MarkDeleted(64, 2);
+  const SegmentView after(tail, 130, 128, 2);
+  tail->MarkDeleted(129, 3);
+  const uint64_t* bits = after.Scannable().live;
+  ASSERT_NE(bits, nullptr);
+  EXPECT_EQ(bits[0], ~uint64_t{1});
+  EXPECT_EQ(bits[1], ~uint64_t{1});
+  EXPECT_EQ(bits[2], 3u) << "row 129 is deleted later; no bits beyond the end";
+  EXPECT_EQ(after.Find(129), 129);
+  EXPECT_EQ(after.Find(64), -1);
+  EXPECT_EQ(before.Find(64), 64);
+}
+
+// For ThreadSanitizer: the writer appends and deletes while readers look up
+// what they know of.
+TEST(Segment, ReadersOfAPrefixDoNotMeetTheWriter) {
+  constexpr int64_t kRows = 4000;
+  const auto tail = Segment::NewTail({4, true}, kRows);
+  std::atomic<int64_t> known{0};
+  std::vector<std::thread> readers;
+  std::atomic<int64_t> wrong{0};
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      for (int64_t rows = 0; rows < kRows;) {
+        rows = known.load(std::memory_order_acquire);
+        if (rows == 0) continue;
+        // Row r holds id r mod 1000 from sequence r + 1 to r + 1001.
+        for (int64_t row = std::max<int64_t>(0, rows - 50); row < rows; ++row) {
+          const auto id = static_cast<PointId>(row % 1000);
+          const int64_t found = tail->Find(id, rows, rows);
+          if (found != row || tail->rows(rows).row(row)[0] != row) ++wrong;
+        }
+      }
+    });
+  }
+  for (int64_t row = 0; row < kRows; ++row) {
+    if (row >= 1000) tail->MarkDeleted(row - 1000, row + 1);
+    const auto x = static_cast<float>(row);
+    tail->Append(static_cast<PointId>(row % 1000), {x, x, x, x});
+    known.store(row + 1, std::memory_order_release);
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
+}  // namespace coterie

@@ -1,0 +1,229 @@
+#include "shard/snapshot_search.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "index/test_vectors.h"
+#include "shard/shard_testing.h"
+
+namespace coterie {
+namespace {
+
+// A collection that was written to, with dead rows, and what it holds.
+struct Written {
+  std::map<PointId, std::vector<float>> model;
+  std::shared_ptr<const CollectionSnapshot> snapshot;
+};
+
+Written Write(Metric metric, int64_t dimension, int64_t writes,
+              int64_t tail_rows, Random& random) {
+  SegmentTuning tuning;
+  tuning.tail_rows = tail_rows;
+  CollectionState state(
+      TestCollection("c", 1, static_cast<int32_t>(dimension), metric, 5), 0,
+      tuning);
+  Written written;
+  for (int64_t sequence = 1; sequence <= writes; ++sequence) {
+    const PointId id = random() % static_cast<uint64_t>(writes);
+    if (random() % 5 == 0) {
+      state.Delete(id, sequence);
+      written.model.erase(id);
+    } else {
+      const std::vector<float> vector = RandomVector(dimension, random);
+      state.Upsert(id, vector, sequence);
+      written.model[id] = vector;
+    }
+    if (sequence % 100 == 0) state.Maintain();
+  }
+  written.snapshot = state.Publish(writes);
+  return written;
+}
+
+SearchRequest Request(std::vector<std::vector<float>> queries, int64_t k) {
+  SearchRequest request;
+  request.collection = "c";
+  for (auto& query : queries) request.queries.push_back(std::move(query));
+  request.k = k;
+  return request;
+}
+
+absl::StatusOr<ShardSearchReply> Search(const CollectionSnapshot& snapshot,
+                                        const SearchRequest& request,
+                                        WorkQueue* queue,
+                                        const CallContext& call = {}) {
+  ReplyBudget budget(1 << 20);
+  return SearchSnapshot(snapshot, request, Limits(), call, &budget, queue);
+}
+
+std::vector<Neighbor> NeighborsOf(const std::vector<Hit>& hits) {
+  std::vector<Neighbor> neighbors;
+  for (const Hit& hit : hits) neighbors.push_back(hit.neighbor);
+  return neighbors;
+}
+
+class SnapshotSearch : public ::testing::TestWithParam<Metric> {
+ protected:
+  SnapshotSearch() : seed_(TestSeed()), random_(seed_) {}
+
+  std::vector<std::vector<float>> Queries(int64_t dimension) {
+    std::vector<std::vector<float>> queries;
+    for (int i = 0; i < 5; ++i) {
+      queries.push_back(RandomVector(dimension, random_));
+    }
+    return queries;
+  }
+
+  const uint64_t seed_;
+  Random random_;
+  WorkQueue one_{1, 10};
+  WorkQueue three_{3, 10};
+};
+
+INSTANTIATE_TEST_SUITE_P(Metrics, SnapshotSearch,
+                         ::testing::Values(Metric::kSquaredL2,
+                                           Metric::kInnerProduct,
+                                           Metric::kCosine));
+
+TEST_P(SnapshotSearch, EqualsACanonicalScanOnAnyNumberOfThreads) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  for (const int64_t dimension : {1, 3, 17}) {
+    for (const int64_t tail_rows : {7, 300, 100000}) {
+      const Written written =
+          Write(GetParam(), dimension, 1200, tail_rows, random_);
+      for (const int64_t k : {1, 10, 5000}) {
+        SearchRequest request = Request(Queries(dimension), k);
+        request.with_vectors = true;
+        const auto one = Search(*written.snapshot, request, &one_);
+        const auto three = Search(*written.snapshot, request, &three_);
+        ASSERT_TRUE(one.ok()) << one.status();
+        ASSERT_TRUE(three.ok()) << three.status();
+        for (size_t i = 0; i < request.queries.size(); ++i) {
+          const auto& query = std::get<std::vector<float>>(request.queries[i]);
+          const auto expected =
+              CanonicalSearch(GetParam(), written.model, query, k);
+          ASSERT_EQ(NeighborsOf(one->results[i]), expected);
+          ASSERT_EQ(NeighborsOf(three->results[i]), expected);
+          for (const Hit& hit : three->results[i]) {
+            ASSERT_EQ(hit.vector, written.model.at(hit.neighbor.id));
+          }
+          for (const auto* reply : {&*one, &*three}) {
+            EXPECT_EQ(reply->accounts[i].evaluated +
+                          reply->accounts[i].ruled_out +
+                          reply->accounts[i].filtered,
+                      reply->rows_live);
+          }
+        }
+        EXPECT_EQ(one->rows_live, static_cast<int64_t>(written.model.size()));
+        EXPECT_EQ(one->slots.size(), 5u);
+      }
+    }
+  }
+}
+
+TEST_P(SnapshotSearch, RadiusIsInclusiveAndBounded) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  const Written written = Write(GetParam(), 3, 400, 50, random_);
+  for (const auto& query : Queries(3)) {
+    const auto all = CanonicalSearch(GetParam(), written.model, query, 1000);
+    // The distance of a point as the radius must find that point.
+    const double radius = all[all.size() / 2].distance;
+    const auto within =
+        CanonicalSearch(GetParam(), written.model, query, 1000, radius);
+    const auto count = static_cast<int64_t>(within.size());
+    SearchRequest request = Request({query}, count);
+    request.radius = radius;
+    const auto exact = Search(*written.snapshot, request, &three_);
+    ASSERT_TRUE(exact.ok()) << exact.status();
+    EXPECT_EQ(NeighborsOf(exact->results[0]), within);
+    if (count == 1) continue;
+    request.k = count - 1;
+    const absl::Status over =
+        Search(*written.snapshot, request, &three_).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(over)) << over;
+    EXPECT_TRUE(absl::StrContains(over.message(), "queries[0]")) << over;
+    EXPECT_TRUE(absl::StrContains(over.message(), "limit `k`")) << over;
+  }
+}
+
+TEST_P(SnapshotSearch, OfAnEmptyCollectionIsEmpty) {
+  CollectionState state(TestCollection("c", 1, 2, GetParam(), 3), 0, {});
+  const auto snapshot = state.Publish(0);
+  const auto reply = Search(*snapshot, Request({{1, 2}, {3, 4}}, 5), &one_);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_EQ(reply->results.size(), 2u);
+  EXPECT_TRUE(reply->results[0].empty());
+  EXPECT_TRUE(reply->results[1].empty());
+  EXPECT_EQ(reply->rows_live, 0);
+}
+
+TEST_P(SnapshotSearch, SaysHowItScanned) {
+  const Written written = Write(GetParam(), 2, 50, 10, random_);
+  const auto reply = Search(*written.snapshot, Request({{1, 2}}, 5), &one_);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_TRUE(absl::StartsWith(reply->times.plan, "exact float32 scan, "))
+      << reply->times.plan;
+  EXPECT_GE(reply->times.rows_scanned, reply->rows_live);
+  EXPECT_EQ(reply->times.bytes_scanned, reply->times.rows_scanned * 8);
+}
+
+TEST_P(SnapshotSearch, RefusesWhatItCannotAnswer) {
+  const Written written = Write(GetParam(), 2, 50, 10, random_);
+  const auto error = [&](const SearchRequest& request) {
+    const absl::Status status =
+        Search(*written.snapshot, request, &one_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_TRUE(absl::StartsWith(error(Request({}, 1)), "queries"));
+  EXPECT_TRUE(absl::StartsWith(error(Request({{1, 2}}, 0)), "k"));
+  EXPECT_TRUE(absl::StartsWith(error(Request({{1, 2}}, 10001)), "k"));
+  EXPECT_TRUE(
+      absl::StartsWith(error(Request({{1, 2}, {1, 2, 3}}, 1)), "queries[1]"));
+  EXPECT_TRUE(
+      absl::StartsWith(error(Request({{1, 2}, {1, NAN}}, 1)), "queries[1]"));
+  SearchRequest request = Request({}, 1);
+  request.queries.push_back(PointId{3});
+  EXPECT_TRUE(absl::StartsWith(error(request), "queries[0]"));
+  request = Request({{1, 2}}, 1);
+  request.radius = NAN;
+  EXPECT_TRUE(absl::StartsWith(error(request), "radius"));
+  request = Request(std::vector<std::vector<float>>(101, {1, 2}), 10000);
+  EXPECT_TRUE(absl::StrContains(error(request), "queries_times_k"));
+}
+
+TEST_P(SnapshotSearch, ReturnsNoMoreVectorsThanFitAReply) {
+  const Written written = Write(GetParam(), 2, 50, 10, random_);
+  SearchRequest request = Request({{1, 2}}, 10);
+  request.with_vectors = true;
+  ReplyBudget budget(10 * 8 - 1);
+  const absl::Status status =
+      SearchSnapshot(*written.snapshot, request, Limits(), {}, &budget, &one_)
+          .status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "message_bytes")) << status;
+}
+
+TEST_P(SnapshotSearch, StopsWhenTheCallEnds) {
+  const Written written = Write(GetParam(), 2, 50, 10, random_);
+  const auto cancel = std::make_shared<CancelToken>();
+  cancel->Cancel();
+  EXPECT_TRUE(
+      absl::IsCancelled(Search(*written.snapshot, Request({{1, 2}}, 1), &three_,
+                               {absl::InfiniteFuture(), cancel})
+                            .status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(Search(*written.snapshot, Request({{1, 2}}, 1),
+                                      &three_, {absl::InfinitePast(), nullptr})
+                                   .status()));
+}
+
+}  // namespace
+}  // namespace coterie
