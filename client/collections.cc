@@ -1,0 +1,64 @@
+#include "client/collections.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/errors.h"
+#include "client/printable.h"
+
+namespace coterie {
+
+absl::StatusOr<v1::Metric> ParseMetric(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (lower == "cosine") return v1::COSINE;
+  if (lower == "l2" || lower == "squared_l2") return v1::SQUARED_L2;
+  if (lower == "ip" || lower == "inner_product") return v1::INNER_PRODUCT;
+  return UsageError(absl::StrCat("unknown metric '", Printable(text, 40), "'"),
+                    "Use --metric cosine, --metric l2 or --metric ip");
+}
+
+std::string MetricName(v1::Metric metric) {
+  switch (metric) {
+    case v1::COSINE:
+      return "cosine";
+    case v1::SQUARED_L2:
+      return "l2";
+    case v1::INNER_PRODUCT:
+      return "ip";
+    default:
+      return "?";
+  }
+}
+
+absl::Status AdviseCreate(absl::Status status, absl::string_view collection,
+                          std::optional<int64_t> dimension) {
+  if (!absl::IsNotFound(status)) return status;
+  const std::string dim =
+      dimension.has_value() ? absl::StrCat(*dimension) : "100";
+  return WithHint(std::move(status),
+                  absl::StrCat("Create it first: coterie create ", collection,
+                               " --dim ", dim,
+                               " --metric cosine; what there is: coterie "
+                               "describe"));
+}
+
+absl::StatusOr<v1::CreateCollectionResponse> CreateCollection(
+    const Session& session, const v1::Collection& collection) {
+  v1::CreateCollectionRequest request;
+  *request.mutable_collection() = collection;
+  return session.Call(session.stubs().collections,
+                      &v1::CollectionService::StubInterface::CreateCollection,
+                      request);
+}
+
+absl::StatusOr<v1::GetCollectionResponse> GetCollection(
+    const Session& session, const std::string& name) {
+  v1::GetCollectionRequest request;
+  request.set_name(name);
+  return session.Call(session.stubs().collections,
+                      &v1::CollectionService::StubInterface::GetCollection,
+                      request);
+}
+
+}  // namespace coterie
