@@ -12,7 +12,6 @@ namespace coterie::internal_scan {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 float RoundDown(double x) {
   const float f = static_cast<float>(x);
@@ -29,12 +28,8 @@ double Gamma(int64_t d) {
 
 // Below a + b m for every m, whatever the rounding of the kernel.
 CutOff Lowered(double a, double b) {
-  const CutOff cut = {RoundDown(a - 0x1p-21 * std::fabs(a) - 0x1p-148),
-                      RoundDown(b - 0x1p-21 * std::fabs(b))};
-  // Far from overflow; NaN and infinity fail the comparison too.
-  const bool usable = std::fabs(cut.a) <= 0x1p120f &&  //
-                      std::fabs(cut.b) <= 0x1p120f;
-  return usable ? cut : CutOff{kNan, kNan};
+  return {RoundDown(a - 0x1p-21 * std::fabs(a) - 0x1p-148),
+          RoundDown(b - 0x1p-21 * std::fabs(b))};
 }
 
 }  // namespace
@@ -50,11 +45,10 @@ CutOff CutOffFor(Metric metric, int64_t d, double q_squared_norm,
       return Lowered(-threshold - subnormal,
                      -(gamma + 0x1p-39) * std::sqrt(q_squared_norm));
     case Metric::kCosine:
-      if (threshold >= 2) break;
       return Lowered(-subnormal, (1 - threshold - gamma - 0x1p-39) *
                                      std::sqrt(q_squared_norm));
   }
-  return {kNan, kNan};
+  return {};
 }
 
 void FilterNorms(const double* squared_norms, int64_t n, float* norms) {

@@ -22,19 +22,18 @@
 // arithmetic adds less than 2^-41 |q||x|. D~ <= t means P~ >= -t, so
 //   V >= A + B |x|,  A = -t - H,  B = -(g_n + 2^-39) |q|.
 //
-// COSINE. The canonical error is at most 2^-40 and D~ <= t < 2 is not a value
-// clamped from above, so P >= (1 - t - 2^-40) |q||x|. With H and g_n as before
+// COSINE. The canonical error is at most 2^-40, so D~ <= t < 2 means that
+// P >= (1 - t - 2^-40) |q||x|, and t >= 2 makes this trivial. As before,
 //   V >= A + B |x|,  A = -H,  B = (1 - t - g_n - 2^-39) |q|.
-// If t >= 2 nothing is ruled out.
 //
 // The kernel computes fl(a + b m), m = fl(|x|), in float32, with or without
 // FMA. For |x| in [2^-100, 2^120], |m - |x|| <= 1.01 v |x|; the product and the
 // sum err by at most 2.1 v (|a| + |b| m) + 2^-150. So
 //   a = RD(A - 2^-21 |A| - 2^-148),  b = RD(B - 2^-21 |B|)
 // pay more than twice (2^-21 = 8 v) for everything, the double arithmetic of A
-// and B included. b m overflows to +infinity only if A + B |x| is beyond every
-// float, to -infinity it is safe. Other norms give m = NaN, which rules nothing
-// out, but |x| = 0, which is exact.
+// and B included. Other norms give m = NaN, which rules nothing out, but
+// |x| = 0, which is exact. Overflow is harmless: a + b m becomes +infinity only
+// if A + B |x| is beyond every float; -infinity and NaN rule nothing out.
 
 #ifndef COTERIE_INDEX_EXACT_SCAN_BOUND_H_
 #define COTERIE_INDEX_EXACT_SCAN_BOUND_H_
@@ -45,8 +44,8 @@
 
 namespace coterie::internal_scan {
 
-// What a kernel compares with (index/exact_scan_kernels.h). NaN in `a` rules
-// nothing out.
+// What a kernel compares with (index/exact_scan_kernels.h). Coefficients may be
+// infinite.
 struct CutOff {
   float a = 0;
   float b = 0;

@@ -364,6 +364,27 @@ TEST(ExactScan, CanBeStoppedInTheMiddle) {
   EXPECT_LT(done, n / 4);
 }
 
+TEST(ExactScan, RulesNothingOutByAnOverflow) {
+  const std::vector<float> data = {1e30f, 0.5f, 2.0f};
+  const Rows rows({data.data(), 3, 1, 1}, 1, 0);
+  const float query = 1e30f;
+  for (SimdTarget target : SupportedSimdTargets()) {
+    SetActiveSimdTargetForTest(target);
+    const ScanQueries zero(Metric::kSquaredL2, {&data[1], 1, 1, 1});
+    const ScanAccount l2 =
+        Scan(zero, rows.view(Metric::kSquaredL2), {0, 3}, 3, 1.0).accounts[0];
+    EXPECT_EQ(l2.evaluated, 2) << SimdTargetName(target);
+    EXPECT_EQ(l2.ruled_out, 1) << SimdTargetName(target);
+
+    const ScanQueries far(Metric::kInnerProduct, {&query, 1, 1, 1});
+    const ScanAccount ip =
+        Scan(far, rows.view(Metric::kInnerProduct), {0, 3}, 3, -1e31)
+            .accounts[0];
+    EXPECT_EQ(ip.evaluated, 1) << SimdTargetName(target);
+    EXPECT_EQ(ip.ruled_out, 2) << SimdTargetName(target);
+  }
+}
+
 TEST(ExactScan, AnswersNoQueriesAndNoRows) {
   const ScanQueries none(Metric::kCosine, {nullptr, 0, 4, 4});
   EXPECT_EQ(none.size(), 0);

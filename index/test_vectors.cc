@@ -26,7 +26,7 @@ int64_t Below(int64_t n, Random& random) {
 }
 
 // One vector, whatever the others are.
-std::vector<float> Independent(const std::string& kind, int64_t d,
+std::vector<float> Independent(const std::string& kind, bool is_row, int64_t d,
                                Random& random) {
   std::vector<float> v(static_cast<size_t>(d));
   const float scale =
@@ -39,8 +39,8 @@ std::vector<float> Independent(const std::string& kind, int64_t d,
       x = gaussian / (std::fabs(Gaussian(random)) + 1e-6f);
     } else if (kind == "offset") {
       x = 1000 + std::uniform_real_distribution<float>(0, 1)(random);
-    } else if (kind == "subnormals") {
-      x = static_cast<float>(Below(200, random) - 100) * 0x1p-149f;
+    } else if (kind == "subnormals" || (kind == "subnormal rows" && is_row)) {
+      x = static_cast<float>(Below(9, random) - 4) * 0x1p-149f;
     } else if (kind == "underflowing squares") {
       x = gaussian * 1e-21f;
     } else if (kind == "overflowing squares") {
@@ -122,6 +122,7 @@ const std::vector<std::string>& TestVectorKinds() {
       "offset",
       "norms",
       "subnormals",
+      "subnormal rows",
       "underflowing squares",
       "overflowing squares",
       "extremes",
@@ -150,14 +151,17 @@ TestVectors MakeTestVectors(const std::string& kind, int64_t n, int64_t m,
   TestVectors made;
   made.kind = kind;
   made.d = d;
-  const std::vector<float> centre = Independent("gaussian", d, random);
+  const std::vector<float> centre = Independent("gaussian", true, d, random);
   for (int64_t i = 0; i < n + m; ++i) {
     const bool is_row = i < n;
     std::vector<float> v = IsNear(kind) ? Near(kind, centre, random)
-                                        : Independent(kind, d, random);
+                                        : Independent(kind, is_row, d, random);
     if (kind == "zero rows" && is_row && random() % 4 == 0) v.assign(d, 0);
     if (kind == "zero query" && !is_row) v.assign(d, 0);
     if (kind == "far query" && !is_row) v[0] += 1e6f;
+    if (kind == "subnormal rows" && !is_row) {
+      for (float& x : v) x *= 1e10f;
+    }
     if (kind == "tiny rows" && is_row) {
       for (float& x : v) x *= 1e-17f;
     }
