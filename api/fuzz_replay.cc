@@ -1,6 +1,7 @@
 // Runs a fuzz target without a fuzzer: every file of the folders and files
 // named on the command line, then mutations of them, drawn from SEED (or a
-// fixed seed). With libFuzzer linked in, that has the main instead.
+// fixed seed). An input is one byte of choices and a serialised message. With
+// libFuzzer linked in, that has the main instead.
 
 #ifndef COTERIE_LIBFUZZER
 
@@ -19,13 +20,14 @@
 #include <vector>
 
 #include "api/test_seed.h"
+#include "api/wire_mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace coterie {
 namespace {
 
-constexpr int kMutations = 20000;
+constexpr int kMutations = 50000;
 
 // What runs now, for the handler of a crash to print.
 char current[256];
@@ -58,9 +60,9 @@ std::vector<std::filesystem::path> FilesOf(int argc, char** argv) {
   return files;
 }
 
-// One small change, of the kinds that keep protobuf's framing now and then.
-void MutateOnce(std::mt19937_64& random, const std::string& other,
-                std::string* s) {
+// One small change to the bytes, whatever they mean.
+void MutateBytes(std::mt19937_64& random, const std::string& other,
+                 std::string* s) {
   if (s->empty()) s->push_back(static_cast<char>(random()));
   const size_t at = random() % s->size();
   const size_t span = 1 + random() % 8;
@@ -90,6 +92,20 @@ void MutateOnce(std::mt19937_64& random, const std::string& other,
     default:  // a number of all ones: NaN, -1, 2^64 - 1
       s->replace(at, span, std::string(span, '\xFF'));
   }
+}
+
+// One change that keeps the message well formed, or else any.
+void MutateOnce(std::mt19937_64& random, const std::string& other,
+                std::string* s) {
+  if (random() % 8 == 0 || s->size() < 2) {
+    MutateBytes(random, other, s);
+    return;
+  }
+  std::string message = s->substr(1);
+  if (!MutateMessage(random, &message)) MutateBytes(random, other, &message);
+  const char choices =
+      random() % 16 == 0 ? static_cast<char>(random() % 10) : s->front();
+  *s = choices + message;
 }
 
 int Main(int argc, char** argv) {
