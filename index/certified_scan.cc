@@ -14,20 +14,22 @@
 #include "absl/types/span.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_dispatch.h"
 #include "index/certified_kernels.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
 #include "index/certified_threshold.h"
-#include "index/code_simd.h"
 #include "index/exact_scan.h"
 #include "index/top_k.h"
 
 namespace coterie {
 
 using internal_certified::BatchKernel;
+using internal_certified::BatchKernelFor;
 using internal_certified::CodeHit;
 using internal_certified::CodeTile;
 using internal_certified::FineKernel;
+using internal_certified::FineKernelFor;
 using internal_certified::kTileQueries;
 using internal_certified::QueryThreshold;
 
@@ -41,36 +43,6 @@ constexpr int64_t kPanelRows = CertifiedCodes::kPanelRows;
 constexpr int64_t kPanelGroups = kPanelRows / kGroupRows;
 
 static_assert(kGroupRows == internal_certified::kGroupRows);
-
-BatchKernel BatchKernelFor(CodeKernel kernel) {
-  using namespace internal_certified;
-  switch (kernel) {
-    case CodeKernel::kAvx512Vnni:
-      return BatchAvx512Vnni;
-    case CodeKernel::kAvxVnni:
-      return BatchAvxVnni;
-    case CodeKernel::kAvx2:
-      return BatchAvx2;
-    case CodeKernel::kScalar:
-      break;
-  }
-  return BatchScalar;
-}
-
-FineKernel FineKernelFor(CodeKernel kernel) {
-  using namespace internal_certified;
-  switch (kernel) {
-    case CodeKernel::kAvx512Vnni:
-      return FineAvx512Vnni;
-    case CodeKernel::kAvxVnni:
-      return FineAvxVnni;
-    case CodeKernel::kAvx2:
-      return FineAvx2;
-    case CodeKernel::kScalar:
-      break;
-  }
-  return FineScalar;
-}
 
 // Rows of one panel, from a multiple of kGroupRows on.
 struct Chunk {

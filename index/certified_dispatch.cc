@@ -1,0 +1,36 @@
+#include "index/certified_dispatch.h"
+
+#include "index/certified_kernels.h"
+#include "index/code_simd.h"
+
+namespace coterie::internal_certified {
+
+BatchKernel BatchKernelFor(CodeKernel kernel) {
+  switch (kernel) {
+    case CodeKernel::kAvx512Vnni:
+      return BatchAvx512Vnni;
+    case CodeKernel::kAvxVnni:
+      return BatchAvxVnni;
+    case CodeKernel::kAvx2:
+      return BatchAvx2;
+    case CodeKernel::kScalar:
+      break;
+  }
+  return BatchScalar;
+}
+
+FineKernel FineKernelFor(CodeKernel kernel) {
+  switch (kernel) {
+    case CodeKernel::kAvx512Vnni:
+      return FineAvx512Vnni;
+    case CodeKernel::kAvxVnni:
+      return FineAvxVnni;
+    case CodeKernel::kAvx2:
+      return FineAvx2;
+    case CodeKernel::kScalar:
+      break;
+  }
+  return FineScalar;
+}
+
+}  // namespace coterie::internal_certified
