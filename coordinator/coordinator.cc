@@ -420,7 +420,7 @@ std::unique_ptr<PointStream> Coordinator::Scan(ScanRequest request,
 
 void Coordinator::Search(SearchRequest request, CallContext call,
                          Done<SearchReply> done) {
-  absl::Status sound = CheckExtent(request);
+  absl::Status sound = CheckExtent(request, impl_->options.limits);
   if (sound.ok()) {
     sound = call.status();
   }

@@ -80,7 +80,9 @@ class Coordinator {
   // Shard after shard; errors arrive by Next.
   std::unique_ptr<PointStream> Scan(ScanRequest request, CallContext call);
 
-  // Resolves queries by id, asks every shard, merges (scatter_gather.h).
+  // Resolves queries by id, asks every shard, merges (merge_replies.h). With a
+  // radius, request.k is one more than the points allowed, as DecodeSearch
+  // makes it.
   void Search(SearchRequest request, CallContext call, Done<SearchReply> done);
 
   // Never fails as a whole: a silent shard is kUnreachable with the reason.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "api/placement.h"
+#include "coordinator/model_distance.h"
 
 namespace coterie {
 namespace {
@@ -84,6 +85,49 @@ absl::StatusOr<SearchReply> FakeCluster::Search(SearchRequest request,
   return Wait<SearchReply>([&](Done<SearchReply> done) {
     coordinator->Search(std::move(request), call, std::move(done));
   });
+}
+
+absl::StatusOr<GetReply> FakeCluster::Get(const std::string& name,
+                                          std::vector<PointId> ids) {
+  GetRequest request;
+  request.collection = name;
+  request.ids = std::move(ids);
+  request.with_vectors = true;
+  return Wait<GetReply>([&](Done<GetReply> done) {
+    coordinator->Get(request, {}, std::move(done));
+  });
+}
+
+absl::StatusOr<int64_t> FakeCluster::Count(const std::string& name) {
+  CountRequest request;
+  request.collection = name;
+  const auto reply = Wait<CountReply>([&](Done<CountReply> done) {
+    coordinator->Count(request, {}, std::move(done));
+  });
+  if (!reply.ok()) {
+    return reply.status();
+  }
+  return reply->count;
+}
+
+absl::StatusOr<WriteReply> FakeCluster::Delete(const std::string& name,
+                                               std::vector<PointId> ids) {
+  return Wait<WriteReply>([&](Done<WriteReply> done) {
+    coordinator->Delete(name, std::move(ids), {}, std::move(done));
+  });
+}
+
+absl::StatusOr<int64_t> FakeCluster::Drop(const std::string& name) {
+  return Wait<int64_t>([&](Done<int64_t> done) {
+    coordinator->DeleteCollection(name, {}, std::move(done));
+  });
+}
+
+Point MakePoint(PointId id, std::vector<float> vector) {
+  Point point;
+  point.id = id;
+  point.vector = std::move(vector);
+  return point;
 }
 
 SearchRequest Nearest(const std::string& collection, std::vector<float> query,

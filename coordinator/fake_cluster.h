@@ -95,10 +95,21 @@ struct FakeCluster {
                                     CallContext call = {});
   absl::StatusOr<SearchReply> Search(SearchRequest request,
                                      CallContext call = {});
+  // With vectors.
+  absl::StatusOr<GetReply> Get(const std::string& name,
+                               std::vector<PointId> ids);
+  absl::StatusOr<int64_t> Count(const std::string& name);
+  absl::StatusOr<WriteReply> Delete(const std::string& name,
+                                    std::vector<PointId> ids);
+  // Points dropped with the collection.
+  absl::StatusOr<int64_t> Drop(const std::string& name);
 
   std::vector<std::shared_ptr<FakeShardClient>> fakes;
   std::unique_ptr<Coordinator> coordinator;
 };
+
+// A point without attributes.
+Point MakePoint(PointId id, std::vector<float> vector);
 
 // A search for the k nearest of one vector.
 SearchRequest Nearest(const std::string& collection, std::vector<float> query,

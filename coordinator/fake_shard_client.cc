@@ -1,38 +1,11 @@
 #include "coordinator/fake_shard_client.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model_distance.h"
 
 namespace coterie {
-
-double ModelDistance(Metric metric, VectorView q, VectorView x) {
-  double dot = 0;
-  double qq = 0;
-  double xx = 0;
-  double squares = 0;
-  for (size_t j = 0; j < q.size(); ++j) {
-    const double a = q[j];
-    const double b = x[j];
-    dot += a * b;
-    qq += a * a;
-    xx += b * b;
-    squares += (a - b) * (a - b);
-  }
-  switch (metric) {
-    case Metric::kSquaredL2:
-      return squares;
-    case Metric::kInnerProduct:
-      return 0.0 - dot;
-    case Metric::kCosine:
-      return 1 - dot / std::sqrt(qq * xx);
-  }
-  return squares;
-}
-
-FakeShardClient::FakeShardClient(int32_t shard_id, int32_t shards_total)
-    : FakeShardClient(shard_id, shards_total, Options()) {}
 
 FakeShardClient::FakeShardClient(int32_t shard_id, int32_t shards_total,
                                  Options options)
@@ -254,6 +227,9 @@ absl::StatusOr<ShardSearchReply> FakeShardClient::RunSearch(
       return NeighborLess(a.neighbor, b.neighbor);
     });
     if (static_cast<int64_t>(hits.size()) > request.k) {
+      if (request.radius.has_value()) {
+        return absl::ResourceExhaustedError("more than k within the radius");
+      }
       hits.resize(static_cast<size_t>(request.k));
     }
     QueryAccount& account = reply.accounts.emplace_back();

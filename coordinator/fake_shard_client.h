@@ -24,13 +24,9 @@
 #include "api/call.h"
 #include "api/placement.h"
 #include "coordinator/shard_client.h"
-#include "index/metric.h"
 #include "sync/mutex.h"
 
 namespace coterie {
-
-// Distance by the textbook, in double: the model, not the canonical one.
-double ModelDistance(Metric metric, VectorView q, VectorView x);
 
 class FakeShardClient : public ShardClient {
  public:
@@ -39,7 +35,8 @@ class FakeShardClient : public ShardClient {
     bool own_thread = false;
     int64_t scan_page_points = 2;
   };
-  FakeShardClient(int32_t shard_id, int32_t shards_total);
+  FakeShardClient(int32_t shard_id, int32_t shards_total)
+      : FakeShardClient(shard_id, shards_total, Options()) {}
   FakeShardClient(int32_t shard_id, int32_t shards_total, Options options);
   // Drops what is held; ends what its own thread has begun.
   ~FakeShardClient() override;

@@ -35,9 +35,12 @@ absl::Status CheckFit(const ShardSearchReply& reply, int32_t shard,
 }
 
 // Whether a failure is of the request or its route, not of one shard's health.
+// An overload passes, and says when; without that the request asks too much.
 bool FailsWhole(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ||
-         absl::IsFailedPrecondition(status) || absl::IsCancelled(status);
+         absl::IsFailedPrecondition(status) || absl::IsCancelled(status) ||
+         (absl::IsResourceExhausted(status) &&
+          !RetryAfterOf(status).has_value());
 }
 
 std::string Reason(const absl::Status& status) {

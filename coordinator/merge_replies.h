@@ -40,8 +40,9 @@ struct MergedSearch {
 // Failures of shards: FAIL returns the first by shard id, naming it; ALLOW and
 // REQUIRE list them in Coverage, but return the first if no shard answered or
 // coverage is below min_ratio. Faults of the request or of the route
-// (INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, CANCELLED) are returned
-// whatever the policy. RESOURCE_EXHAUSTED if a radius holds request.k points
+// (INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, CANCELLED, and
+// RESOURCE_EXHAUSTED without a delay to retry after) are returned whatever the
+// policy. RESOURCE_EXHAUSTED if a radius holds request.k points
 // or more, naming the limit.
 //
 // With a shard missing, the ratio is of slots, and rows_total is estimated as

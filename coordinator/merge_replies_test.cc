@@ -359,10 +359,13 @@ TEST(MergeReplies, FaultsOfTheRequestFailWhateverThePolicy) {
   request.partial_policy.kind = PartialPolicy::Kind::kAllow;
   for (const absl::Status& fault :
        {absl::InvalidArgumentError("x"), absl::NotFoundError("x"),
-        absl::FailedPreconditionError("x"), absl::CancelledError("x")}) {
+        absl::FailedPreconditionError("x"), absl::CancelledError("x"),
+        absl::ResourceExhaustedError("too much asked")}) {
     auto merged = Merge(request, OneDown(fault));
     EXPECT_EQ(merged.status().code(), fault.code());
   }
+  EXPECT_TRUE(
+      Merge(request, OneDown(Overloaded("full", absl::Seconds(1)))).ok());
 }
 
 TEST(MergeReplies, NansInAnyOrderNeverDisplaceRealDistances) {

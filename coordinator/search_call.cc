@@ -195,12 +195,25 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
 
 }  // namespace
 
-absl::Status CheckExtent(const SearchRequest& request) {
-  if (request.queries.empty()) {
+absl::Status CheckExtent(const SearchRequest& request, const Limits& limits) {
+  const int64_t queries = static_cast<int64_t>(request.queries.size());
+  if (queries == 0) {
     return InvalidField("queries", "is empty");
   }
-  if (request.k < 1) {
-    return InvalidField("k", absl::StrCat(request.k, " is not positive"));
+  if (queries > limits.queries) {
+    return OverLimit("queries", queries, "queries", limits.queries);
+  }
+  // Most hits that a query may have.
+  const int64_t most = request.k - (request.radius.has_value() ? 1 : 0);
+  if (most < 1) {
+    return InvalidField("k", absl::StrCat(most, " is not positive"));
+  }
+  if (most > limits.k) {
+    return OverLimit("k", most, "k", limits.k);
+  }
+  if (queries * most > limits.queries_times_k) {
+    return OverLimit("queries", queries * most, "queries_times_k",
+                     limits.queries_times_k);
   }
   if (request.offset < 0 || request.offset >= request.k) {
     return InvalidField(

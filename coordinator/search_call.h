@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "api/call.h"
 #include "api/collection.h"
+#include "api/limits.h"
 #include "api/search.h"
 #include "coordinator/catalogue_store.h"
 #include "coordinator/shard_client.h"
@@ -28,15 +29,18 @@ struct SearchContext {
 };
 
 // What can be said of a search without knowing the collection. INVALID_ARGUMENT
-// naming the field.
-absl::Status CheckExtent(const SearchRequest& request);
+// naming the field and, where one is passed, the limit.
+absl::Status CheckExtent(const SearchRequest& request, const Limits& limits);
 
 // Whether every query vector has the collection's dimension and suits its
 // metric. INVALID_ARGUMENT naming queries[i]. O(queries x dimension).
 absl::Status CheckQueries(const CollectionSpec& spec,
                           const SearchRequest& request);
 
-// REQUIRES: request passed both checks. Errors: NOT_FOUND naming queries[i] if
+// REQUIRES: request passed both checks. With a radius its k is one more than
+// the points allowed (api/search_convert.h); shards are told the number allowed
+// and refuse what is more by themselves.
+// Errors: NOT_FOUND naming queries[i] if
 // its id is not stored; those of ScatterSearch and MergeReplies; ABORTED if
 // another coordinator re-made the collection meanwhile (a second try may
 // succeed). A shard that answers at an older catalogue than the route's gets

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "api/status_details.h"
 #include "coordinator/fake_cluster.h"
+#include "coordinator/model_distance.h"
 
 namespace coterie {
 namespace {
@@ -20,13 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-Point MakePoint(PointId id, std::vector<float> vector) {
-  Point point;
-  point.id = id;
-  point.vector = std::move(vector);
-  return point;
-}
 
 // Each id on its shard.
 CoordinatorOptions Placed(std::vector<std::pair<PointId, int32_t>> wishes) {
@@ -236,6 +230,46 @@ TEST(Search, RadiusIsInclusiveAndItsLimitIsNamed) {
   EXPECT_THAT(std::string(over.message()), HasSubstr("limit k"));
 }
 
+TEST(Search, TooManyWithinARadiusOnOneShardIsNoPartialAnswer) {
+  FakeCluster cluster(2, {}, Placed({{1, 0}, {2, 0}, {3, 0}}));
+  ASSERT_TRUE(cluster.Create("c", 1, Metric::kSquaredL2, kManySlots).ok());
+  ASSERT_TRUE(cluster
+                  .Upsert("c", {MakePoint(1, {1}), MakePoint(2, {2}),
+                                MakePoint(3, {3})})
+                  .ok());
+  SearchRequest request = Nearest("c", {0}, 3);  // two are allowed
+  request.radius = 100;
+  request.partial_policy.kind = PartialPolicy::Kind::kAllow;
+  EXPECT_EQ(cluster.Search(request).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(Search, LimitsAreNamedBeforeAnyShardHears) {
+  CoordinatorOptions options;
+  options.limits.k = 10;
+  options.limits.queries = 4;
+  options.limits.queries_times_k = 20;
+  FakeCluster cluster(1, {}, options);
+  ASSERT_TRUE(cluster.Create("c", 1).ok());
+  auto refusal = [&](size_t queries, int64_t k, bool radius) {
+    SearchRequest request = Nearest("c", {0}, k);
+    request.queries.resize(queries, request.queries[0]);
+    if (radius) {
+      request.radius = 1;
+    }
+    const absl::Status status = cluster.Search(request).status();
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(2, 10, false), "");
+  EXPECT_EQ(refusal(2, 11, true), "");
+  EXPECT_THAT(refusal(1, 11, false), HasSubstr("limit k of 10"));
+  EXPECT_THAT(refusal(1, 12, true), HasSubstr("limit k of 10"));
+  EXPECT_THAT(refusal(5, 1, false), HasSubstr("limit queries of 4"));
+  EXPECT_THAT(refusal(3, 7, false), HasSubstr("limit queries_times_k of 20"));
+  EXPECT_THAT(refusal(3, 8, true), HasSubstr("limit queries_times_k of 20"));
+  EXPECT_EQ(cluster.shard(0).calls("Search"), 2);
+}
+
 TEST(Search, QueriesByIdUseTheStoredVector) {
   FakeCluster cluster(3);
   ASSERT_TRUE(cluster.Create("c", 1).ok());
@@ -340,7 +374,7 @@ TEST(Search, OneShardDownFailsOrIsReportedAsThePolicySays) {
                   .ok());
   for (const absl::Status& down :
        {absl::UnavailableError("gone"), absl::DeadlineExceededError("late"),
-        absl::ResourceExhaustedError("full")}) {
+        Overloaded("full", absl::Milliseconds(1))}) {
     cluster.shard(0).Fail("Search", down);
     SearchRequest request = Nearest("c", {0}, 3);
     const absl::Status failed = cluster.Search(request).status();

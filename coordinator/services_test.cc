@@ -4,10 +4,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,117 +14,20 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "api/grpc_status.h"
 #include "api/status_details.h"
-#include "api/v1/cluster.grpc.pb.h"
-#include "api/v1/collections.grpc.pb.h"
-#include "api/v1/points.grpc.pb.h"
-#include "api/v1/search.grpc.pb.h"
+#include "api/v1/cluster.pb.h"
+#include "api/v1/collections.pb.h"
+#include "api/v1/points.pb.h"
+#include "api/v1/search.pb.h"
 #include "coordinator/fake_cluster.h"
+#include "coordinator/test_server.h"
 
 namespace coterie {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-void WaitUntil(const std::function<bool()>& condition) {
-  while (!condition()) {
-    std::this_thread::yield();
-  }
-}
-
-// Counts RPCs as the services report them.
-class Records {
- public:
-  RpcObserver Observer() {
-    return [this](absl::string_view method, absl::StatusCode code,
-                  double seconds) {
-      EXPECT_GE(seconds, 0);
-      MutexLock lock(&mu_);
-      ++counts_[{std::string(method), code}];
-    };
-  }
-  int64_t Count(const std::string& method, absl::StatusCode code) {
-    MutexLock lock(&mu_);
-    return counts_[{method, code}];
-  }
-
- private:
-  Mutex mu_;
-  std::map<std::pair<std::string, absl::StatusCode>, int64_t> counts_
-      ABSL_GUARDED_BY(mu_);
-};
-
-// The services over a coordinator, on a port of the system's choice.
-class TestServer {
- public:
-  TestServer(Coordinator* coordinator, const Limits& limits) {
-    services_ = MakeServices(coordinator, limits, {"1.2.3", "0f1e2d3c"},
-                             records.Observer());
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    for (grpc::Service* service : services_->all()) {
-      builder.RegisterService(service);
-    }
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(port, 0);
-    auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
-                                       grpc::InsecureChannelCredentials());
-    collections = v1::CollectionService::NewStub(channel);
-    points = v1::PointService::NewStub(channel);
-    search = v1::SearchService::NewStub(channel);
-    cluster = v1::ClusterService::NewStub(channel);
-  }
-  ~TestServer() { Shutdown(); }
-
-  // Returns when every RPC has ended.
-  void Shutdown() {
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
-  }
-
-  Records records;
-  std::unique_ptr<v1::CollectionService::Stub> collections;
-  std::unique_ptr<v1::PointService::Stub> points;
-  std::unique_ptr<v1::SearchService::Stub> search;
-  std::unique_ptr<v1::ClusterService::Stub> cluster;
-
- private:
-  std::unique_ptr<Services> services_;
-  std::unique_ptr<grpc::Server> server_;
-};
-
-v1::UpsertRequest UpsertOf(const std::string& collection,
-                           std::vector<std::vector<float>> vectors) {
-  v1::UpsertRequest request;
-  request.set_collection(collection);
-  for (size_t i = 0; i < vectors.size(); ++i) {
-    v1::Point* point = request.add_points();
-    point->set_id(i + 1);
-    for (float value : vectors[i]) {
-      point->mutable_vector()->mutable_values()->add_values(value);
-    }
-  }
-  return request;
-}
-
-v1::SearchRequest SearchOf(const std::string& collection,
-                           const std::vector<float>& query, int32_t k) {
-  v1::SearchRequest request;
-  request.set_collection(collection);
-  v1::FloatVector* values =
-      request.add_queries()->mutable_vector()->mutable_values();
-  for (float value : query) {
-    values->add_values(value);
-  }
-  request.set_k(k);
-  return request;
-}
 
 class ServicesTest : public ::testing::Test {
  protected:
@@ -547,99 +449,6 @@ TEST_F(SmallMessagesTest, AScanPageOverTheLimitIsRefusedNamingIt) {
   const absl::Status status = Scan(request, &ids, &pages);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("message_bytes"));
-}
-
-// A shard whose scan has many large pages, counted as they are asked for.
-class LongScanShard final : public FakeShardClient {
- public:
-  static constexpr int64_t kPages = 1000;
-  LongScanShard() : FakeShardClient(0, 1) {}
-
-  std::unique_ptr<PointStream> Scan(ScanRequest, CallContext) override {
-    return std::make_unique<Pages>(this);
-  }
-  int64_t pulled() const { return pulled_; }
-  int64_t open() const { return open_; }
-
- private:
-  class Pages final : public PointStream {
-   public:
-    explicit Pages(LongScanShard* shard) : shard_(shard) { ++shard_->open_; }
-    ~Pages() override { --shard_->open_; }
-    void Next(Done<ScanPage> done) override {
-      ScanPage page;
-      Point& point = page.points.emplace_back();
-      point.id = static_cast<PointId>(++next_);
-      point.vector.assign(16384, 1.0f);
-      page.end = next_ == kPages;
-      ++shard_->pulled_;
-      done(std::move(page));
-    }
-
-   private:
-    LongScanShard* const shard_;
-    int64_t next_ = 0;
-  };
-  std::atomic<int64_t> pulled_{0};
-  std::atomic<int64_t> open_{0};
-};
-
-class LongScanTest : public ::testing::Test {
- protected:
-  LongScanTest() : shard_(std::make_shared<LongScanShard>()) {
-    coordinator_ = *Coordinator::Create({shard_}, {});
-    CollectionSpec spec;
-    spec.name = "c";
-    spec.dimension = 16384;
-    EXPECT_TRUE(Wait<CollectionSpec>([&](Done<CollectionSpec> done) {
-                  coordinator_->CreateCollection(spec, {}, std::move(done));
-                }).ok());
-    server_ = std::make_unique<TestServer>(coordinator_.get(), Limits());
-    request_.set_collection("c");
-  }
-
-  // Round trips through the same server: time for it to run ahead.
-  void OtherCalls(int n) {
-    for (int i = 0; i < n; ++i) {
-      grpc::ClientContext context;
-      v1::DescribeResponse response;
-      ASSERT_TRUE(server_->cluster->Describe(&context, {}, &response).ok());
-    }
-  }
-
-  std::shared_ptr<LongScanShard> shard_;
-  std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<TestServer> server_;
-  v1::ScanRequest request_;
-};
-
-TEST_F(LongScanTest, ASlowReaderIsWaitedFor) {
-  grpc::ClientContext context;
-  auto reader = server_->points->Scan(&context, request_);
-  v1::ScanResponse page;
-  ASSERT_TRUE(reader->Read(&page));
-  OtherCalls(200);
-  // What the transport buffers is taken; then nothing until somebody reads.
-  EXPECT_LT(shard_->pulled(), LongScanShard::kPages / 2);
-  int64_t pages = 1;
-  while (reader->Read(&page)) {
-    ++pages;
-  }
-  EXPECT_TRUE(reader->Finish().ok());
-  EXPECT_EQ(pages, LongScanShard::kPages);
-  EXPECT_EQ(shard_->pulled(), LongScanShard::kPages);
-}
-
-TEST_F(LongScanTest, ACancelledScanEndsAndLetsGoOfTheShard) {
-  grpc::ClientContext context;
-  auto reader = server_->points->Scan(&context, request_);
-  v1::ScanResponse page;
-  ASSERT_TRUE(reader->Read(&page));
-  EXPECT_EQ(shard_->open(), 1);
-  context.TryCancel();
-  WaitUntil([&] { return shard_->open() == 0; });
-  EXPECT_LT(shard_->pulled(), LongScanShard::kPages);
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 }  // namespace
