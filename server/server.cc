@@ -3,6 +3,8 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
 
 #include <algorithm>
 #include <atomic>
@@ -84,6 +86,22 @@ absl::StatusOr<std::vector<std::shared_ptr<Shard>>> OpenShards(
   return shards;
 }
 
+// Linking gRPC's reflection library turns it on for every server; this takes
+// the plugin out again.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
+                         plugins) override {
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
+                                  [](const auto& plugin) {
+                                    return plugin->name() ==
+                                           "proto_server_reflection";
+                                  }),
+                   plugins->end());
+  }
+};
+
 }  // namespace
 
 std::string Version() { return "0.1.0"; }
@@ -152,10 +170,10 @@ class Server::Impl {
     services_ = MakeServices(coordinator_.get(), options_.limits, info);
 
     grpc::EnableDefaultHealthCheckService(true);
-    if (options_.reflection) {
-      grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    }
     grpc::ServerBuilder builder;
+    if (!options_.reflection) {
+      builder.SetOption(std::make_unique<WithoutReflection>());
+    }
     builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(),
                              &port_);
     for (grpc::Service* service : services_->all()) {

@@ -54,7 +54,7 @@ expect_text err '1000000000000' "names the rows it claims"
 head -n 9999 data/words-10k.txt >"$work/few.txt"
 expect_code 3 "fewer words than rows" $coterie import words \
   data/words-10k.npy --text "$work/few.txt"
-expect_text err '9999' "names both numbers"
+expect_text err '9,999' "names both numbers"
 expect_code 0 "nothing of these was stored" $coterie count words
 expect_text out '9,?999' "count unchanged"
 

@@ -42,7 +42,7 @@ expect_text out '"id": "0"' "id 0 is shown (grpcurl#97)"
 expect_text out '"distance": 0' "distance 0 is shown"
 expect_text out '"id": "9007199254740993"' "all 64 bits of an id"
 expect_text out '"distance": 25' "squared distance"
-expect_text out '"stringValue": "far"' "attributes"
+expect_text out '"string_?[vV]alue": "far"' "attributes"
 expect_text out '"exact": true' "certified"
 # Enum 0 is not a metric.
 expect_code 67 "unset metric" call CollectionService/CreateCollection \

@@ -173,10 +173,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShardingInvariance,
                          testing::Values(Shape{1, 1}, Shape{1, 4}, Shape{2, 1},
                                          Shape{3, 1}, Shape{3, 4}, Shape{8, 1},
                                          Shape{8, 4}),
-                         [](const testing::TestParamInfo<Shape>& info) {
-                           return "Shards" + std::to_string(info.param.shards) +
+                         [](const testing::TestParamInfo<Shape>& shape) {
+                           return "Shards" +
+                                  std::to_string(shape.param.shards) +
                                   "Threads" +
-                                  std::to_string(info.param.threads);
+                                  std::to_string(shape.param.threads);
                          });
 
 TEST(Paging, TiedRowsSplitIntoPagesWithoutOverlap) {

@@ -47,7 +47,7 @@ _generate = rule(
     },
 )
 
-def cc_proto(name, srcs, deps = [], imports = [], grpc = False, strip_root = False, visibility = None):
+def cc_proto(name, srcs, deps = [], imports = [], grpc = False, strip_root = False, alwayslink = False, visibility = None):
     """A cc_library of generated messages, with gRPC stubs when `grpc` is set.
 
     Args:
@@ -57,6 +57,7 @@ def cc_proto(name, srcs, deps = [], imports = [], grpc = False, strip_root = Fal
       imports: .proto files that these import and that are not system files.
       grpc: also generate services.
       strip_root: the repository's root is an include directory (external use).
+      alwayslink: keep the descriptors even if no symbol is used.
       visibility: as usual.
     """
     _generate(
@@ -71,6 +72,7 @@ def cc_proto(name, srcs, deps = [], imports = [], grpc = False, strip_root = Fal
         srcs = [name + "_srcs"],
         # Generated code is not ours to warn about.
         copts = ["-w"],
+        alwayslink = alwayslink,
         includes = ["."] if strip_root else None,
         visibility = visibility,
         deps = deps + (["@system//:grpc"] if grpc else ["@system//:protobuf"]),

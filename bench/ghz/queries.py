@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Writes distinct search requests for ghz, one JSON array.
+
+    queries.py WORDS.npy COUNT K OUT.json
+
+Each request is one query: a stored row moved by a small random step, so that
+no two are alike and none is a stored point. Ids never appear as numbers: ghz
+passes JSON numbers through a double.
+"""
+
+import array
+import json
+import random
+import sys
+
+
+def rows(path):
+    with open(path, "rb") as f:
+        assert f.read(6) == b"\x93NUMPY", path
+        f.read(2)
+        header = f.read(int.from_bytes(f.read(2), "little")).decode()
+        shape = header.split("'shape': (")[1].split(")")[0].split(",")
+        n, d = int(shape[0]), int(shape[1])
+        values = array.array("f", f.read(4 * n * d))
+    return [values[i * d:(i + 1) * d] for i in range(n)]
+
+
+def main():
+    path, count, k, out = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    base = rows(path)
+    draw = random.Random(1)
+    requests = []
+    for i in range(count):
+        row = base[i % len(base)]
+        moved = [round(x + draw.gauss(0, 0.05), 4) for x in row]
+        requests.append({
+            "collection": "words",
+            "queries": [{"vector": {"values": {"values": moved}}}],
+            "k": k,
+        })
+    with open(out, "w", encoding="ascii") as f:
+        json.dump(requests, f)
+
+
+if __name__ == "__main__":
+    main()
