@@ -3,7 +3,8 @@
 // Codes map one to one. Details (api/status_details.h) travel as a serialised
 // google.rpc.Status in the error details: BadRequest for a field, ErrorInfo
 // {domain "coterie", metadata shard} for a shard, RetryInfo for a delay.
-// Stateless; any thread.
+// Texts are cut at 1 KiB each and made valid UTF-8, so that the error fits into
+// the 8 KiB that HTTP/2 peers take as headers. Stateless; any thread.
 
 #ifndef COTERIE_API_GRPC_STATUS_H_
 #define COTERIE_API_GRPC_STATUS_H_
