@@ -187,13 +187,16 @@ TEST(CanonicalDistance, AddsInTheFixedOrder) {
 TEST(CanonicalDistance, RoundsSquaresBeforeAddingThem) {
   // Lane 0 holds a little less than 2^-53, then meets (1 + 2^-30)^2: with FMA
   // the 2^-60 of the square would tip the sum to the next double.
-  std::vector<float> q(9, 0);
-  std::vector<float> x(9, 0);
-  q[0] = 1.41f * 0x1p-27f;
-  q[8] = 1;
-  x[8] = -0x1p-30f;
-  for (SimdTarget target : SupportedSimdTargets()) {
-    EXPECT_EQ(SquaredL2On(target, q, x), 1 + 0x1p-29) << SimdTargetName(target);
+  for (size_t d : {9, 16}) {  // the second term in a tail or a full step
+    std::vector<float> q(d, 0);
+    std::vector<float> x(d, 0);
+    q[0] = 1.41f * 0x1p-27f;
+    q[8] = 1;
+    x[8] = -0x1p-30f;
+    for (SimdTarget target : SupportedSimdTargets()) {
+      EXPECT_EQ(SquaredL2On(target, q, x), 1 + 0x1p-29)
+          << SimdTargetName(target) << ", d " << d;
+    }
   }
 }
 

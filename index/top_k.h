@@ -54,7 +54,7 @@ class TopK {
   int64_t k() const { return k_; }
   int64_t size() const { return static_cast<int64_t>(heap_.size()); }
 
-  // What is kept, in order. Leaves the object empty. O(k log k).
+  // What is kept, in order. Leaves the object as new. O(k log k).
   std::vector<Neighbor> TakeSorted();
 
  private:
