@@ -104,6 +104,18 @@ CertifiedCut CutFor(const CertifiedCodes& codes, const CertifiedQuery& query,
           RoundDown(line.k * (1 + slack.sigma) - 0x1p-60)};
 }
 
+double Estimate(const CertifiedCodes& codes, const CertifiedQuery& query,
+                const CertifiedScore& score) {
+  const double scale = 1 / static_cast<double>(score.a);
+  const double product = query.scale * scale * score.ip;
+  if (codes.metric() == Metric::kInnerProduct) {
+    return -query.centre_product - product * query.from_units;
+  }
+  return (query.norm_square_low + static_cast<double>(score.b) * scale -
+          2 * product) *
+         query.from_units;
+}
+
 double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,
                   const CertifiedPanel& panel, const CertifiedScore& score) {
   const CertifiedSlack& slack = codes.slack();

@@ -55,6 +55,10 @@ struct CertifiedScore {
   int32_t ip = 0;
 };
 
+// Near the canonical distance, without any guarantee.
+double Estimate(const CertifiedCodes& codes, const CertifiedQuery& query,
+                const CertifiedScore& score);
+
 // <= the canonical distance. For squared L2 and cosine the greatest of the four
 // bounds on D that the inequalities above give, each solved for sqrt(D).
 double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,

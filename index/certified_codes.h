@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "index/certified_memory.h"
 #include "index/certified_slack.h"
 #include "index/distance.h"
 #include "index/metric.h"
@@ -108,6 +109,9 @@ class CertifiedCodes {
 
   class Encoder;
 
+  template <typename T>
+  using Array = std::vector<T, internal_certified::StreamAllocator<T>>;
+
   Metric metric_;
   int64_t n_;
   int64_t d_;
@@ -116,9 +120,9 @@ class CertifiedCodes {
   std::vector<float> centre_;
   int unit_ = 0;
   double norm_slack_ = 0;
-  std::vector<Line> lines_;
-  std::vector<float> a_;
-  std::vector<float> b_;
+  Array<Line> lines_;
+  Array<float> a_;
+  Array<float> b_;
   std::vector<CertifiedPanel> panels_;
 };
 

@@ -18,6 +18,10 @@ inline constexpr int64_t kGroupRows = 64;
 // registers of AVX-512, with 4 blocks of codes and one query beside them.
 inline constexpr int64_t kTileQueries = 6;
 
+// How far ahead, in bytes, a kernel that waits for memory asks for it. Asking
+// beyond the end is harmless.
+inline constexpr int64_t kAhead = 2048;
+
 struct CodeTile {
   const uint8_t* codes;    // groups * 64 rows, layout of certified_codes.h
   int64_t groups;          // >= 0

@@ -131,8 +131,8 @@ int64_t Fine256(const CodeTile& tile, int low_bits, CodeHit* hits) {
     for (int64_t i = 0; i < tile.quads; ++i) {
       const __m256i high_quad = Broadcast(high[i]);
       const __m256i low_quad = Broadcast(low[i]);
-      _mm_prefetch(reinterpret_cast<const char*>(codes + i * 64 + 4096),
-                   _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(codes + i * 64 + kAhead),
+                   _MM_HINT_T1);
 #pragma GCC unroll 2
       for (int k = 0; k < kHalves; ++k) {
         const __m256i x = LoadCodes(codes + i * 64 + k * 32);

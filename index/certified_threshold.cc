@@ -33,6 +33,15 @@ const CertifiedPanel& PanelOf(const CertifiedCodes& codes, int64_t row) {
   return codes.panel(row / CertifiedCodes::kPanelRows);
 }
 
+// Asks memory for the row, at most 4 KiB of it, to have it when its turn comes.
+void PrefetchRow(VectorView row) {
+  constexpr size_t kLineFloats = 16;
+  const size_t end = std::min<size_t>(row.size(), 1024);
+  for (size_t j = 0; j < end; j += kLineFloats) {
+    __builtin_prefetch(row.data() + j);
+  }
+}
+
 }  // namespace
 
 QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
@@ -60,8 +69,12 @@ void QueryThreshold::AddUpper(double upper) {
 
 void QueryThreshold::Add(int64_t row, int32_t ip) {
   const CertifiedCodes& codes = queries_.codes();
-  AddUpper(UpperBound(codes, queries_.query(query_), PanelOf(codes, row),
-                      ScoreOf(codes, row, ip)));
+  const CertifiedQuery& query = queries_.query(query_);
+  const CertifiedScore score = ScoreOf(codes, row, ip);
+  // An upper bound that cannot lower the threshold is not worth its roots.
+  if (!(Estimate(codes, query, score) > threshold_)) {
+    AddUpper(UpperBound(codes, query, PanelOf(codes, row), score));
+  }
   if (codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
       rows_.live != nullptr && (rows_.live[row / 64] >> (row % 64) & 1) == 0) {
     return;
@@ -106,8 +119,12 @@ bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
   const ScanQueries& queries = queries_.queries();
   const VectorView q = queries.query(query_);
   const bool with_norms = queries.metric() != Metric::kSquaredL2;
-  for (const Pending& p : pending_) {
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const Pending& p = pending_[i];
     if (RuledOut(p.lower)) break;
+    if (i + 1 < pending_.size()) {
+      PrefetchRow(rows_.rows.row(pending_[i + 1].row));
+    }
     if (stop(rows_.rows.d * int64_t{sizeof(float)})) return false;
     const double distance =
         CanonicalDistance(queries.metric(), q, rows_.rows.row(p.row),
