@@ -3,6 +3,7 @@
 #ifndef COTERIE_COORDINATOR_TEST_SERVER_H_
 #define COTERIE_COORDINATOR_TEST_SERVER_H_
 
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -61,6 +62,10 @@ class Records {
 class TestServer {
  public:
   TestServer(Coordinator* coordinator, const Limits& limits) {
+    // Held until the process ends: gRPC's own shutdown, at the end of its last
+    // user, now and then waits 10 s for its poller.
+    static const bool held = (grpc_init(), true);
+    EXPECT_TRUE(held);
     services_ = MakeServices(coordinator, limits, {"1.2.3", "0f1e2d3c"},
                              records.Observer());
     grpc::ServerBuilder builder;
