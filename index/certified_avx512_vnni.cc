@@ -50,6 +50,27 @@ inline __attribute__((always_inline)) void KeepInRegisters(
   }
 }
 
+// All scores are stored before the first call: none lives across one, so that
+// the loop over dimensions has the registers to itself.
+template <int kQueries>
+inline __attribute__((always_inline)) int64_t EmitAll(
+    const __m512i (&sum)[kQueries][kBlocks], const uint64_t (&stay)[kQueries],
+    int64_t row, CodeHit* hits) {
+  alignas(64) int32_t scores[kQueries][kGroupRows];
+#pragma GCC unroll 8
+  for (int q = 0; q < kQueries; ++q) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kBlocks; ++k) {
+      _mm512_store_si512(scores[q] + k * 16, sum[q][k]);
+    }
+  }
+  int64_t count = 0;
+  for (int q = 0; q < kQueries; ++q) {
+    count += Emit(scores[q], stay[q], row, q, hits + count);
+  }
+  return count;
+}
+
 // How far ahead of use a group's codes are asked for: a group, if few are then
 // in flight. The first tile of queries waits less for memory by this; later
 // ones find all in cache.
@@ -113,19 +134,7 @@ int64_t Batch(const CodeTile& tile, CodeHit* hits) {
       any |= stay[q];
     }
     if (__builtin_expect(any == 0, 1)) continue;
-    // All are stored before the first call: no score lives across one, so that
-    // the loop above has the registers to itself.
-    alignas(64) int32_t scores[kQueries][kGroupRows];
-#pragma GCC unroll 8
-    for (int q = 0; q < kQueries; ++q) {
-#pragma GCC unroll 4
-      for (int k = 0; k < kBlocks; ++k) {
-        _mm512_store_si512(scores[q] + k * 16, sum[q][k]);
-      }
-    }
-    for (int q = 0; q < kQueries; ++q) {
-      count += Emit(scores[q], stay[q], group * kGroupRows, q, hits + count);
-    }
+    count += EmitAll(sum, stay, group * kGroupRows, hits + count);
   }
   return count;
 }
