@@ -28,6 +28,12 @@ uint64_t TestSeed(uint64_t fallback) {
                                           : fallback;
 }
 
+uint64_t TestRounds() {
+  const char* text = std::getenv("ROUNDS");
+  return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10)
+                                          : 1;
+}
+
 Rows HardRows(int64_t n, int64_t d, std::mt19937_64& random) {
   std::normal_distribution<float> gauss;
   std::cauchy_distribution<float> heavy;

@@ -25,6 +25,9 @@ std::vector<Neighbor> ModelSearch(const Rows& rows, Metric metric,
 // The environment's SEED, or `fallback`; tests print it on failure.
 uint64_t TestSeed(uint64_t fallback);
 
+// The environment's ROUNDS, or 1: the long tier asks for more seeds.
+uint64_t TestRounds();
+
 // n rows that provoke ties and rounding: Gaussian, heavy tails, offset
 // clusters, small integer grids with duplicates, copies of earlier rows.
 // Never zero, so that every metric admits them. Ids are random 64-bit values

@@ -72,17 +72,15 @@ struct Shape {
 
 class ShardingInvariance : public testing::TestWithParam<Shape> {};
 
-TEST_P(ShardingInvariance, HardRowsGiveTheModelsBytes) {
-  const uint64_t seed = TestSeed(20240601);
+// One round: a collection for each metric and dimension.
+void ExpectHardRowsAnswered(LocalCluster& cluster, uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "SEED=" << seed);
-  // A small tail, so that answers come from sealed segments and tail both.
-  LocalCluster cluster({GetParam().shards, GetParam().threads, 64});
   for (const Metric metric : kMetrics) {
     for (const int64_t d : {1, 7, 33}) {
       std::mt19937_64 random(seed + static_cast<uint64_t>(d));
       const Rows rows = HardRows(700, d, random);
-      const std::string name =
-          "c" + std::to_string(d) + std::string(MetricName(metric));
+      const std::string name = std::to_string(seed) + "-" + std::to_string(d) +
+                               std::string(MetricName(metric));
       ASSERT_TRUE(cluster.Create(name, static_cast<int32_t>(d), metric).ok());
       ASSERT_TRUE(cluster.Upsert(name, ToPoints(rows)).ok());
       std::vector<std::vector<float>> queries;
@@ -99,6 +97,15 @@ TEST_P(ShardingInvariance, HardRowsGiveTheModelsBytes) {
       ExpectModelAnswers(cluster, name, rows, metric, queries, 64, 1);
       ExpectModelAnswers(cluster, name, rows, metric, queries, 64, 10000);
     }
+  }
+}
+
+TEST_P(ShardingInvariance, HardRowsGiveTheModelsBytes) {
+  // A small tail, so that answers come from sealed segments and tail both.
+  LocalCluster cluster({GetParam().shards, GetParam().threads, 64});
+  const uint64_t seed = TestSeed(20240601);
+  for (uint64_t round = 0; round < TestRounds(); ++round) {
+    ExpectHardRowsAnswered(cluster, seed + round);
   }
 }
 

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   bazel-bootstrap bazel-rules-java bazel-rules-proto bazel-platforms
-  g++ git clang clang-format clang-tidy pkg-config ca-certificates make
+  g++ git clang libclang-rt-dev clang-format clang-tidy pkg-config ca-certificates make
   libgrpc++-dev libgrpc-dev grpc-proto protobuf-compiler protobuf-compiler-grpc
   libprotobuf-dev libabsl-dev librocksdb-dev libcli11-dev
   libfaiss-dev libopenblas-dev libeigen3-dev libgomp1
