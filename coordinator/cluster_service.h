@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
+#include "api/rpc_call.h"
+#include "api/stopwatch.h"
 #include "api/v1/cluster.grpc.pb.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/rpc_call.h"
-#include "coordinator/stopwatch.h"
 
 namespace coterie {
 

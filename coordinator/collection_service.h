@@ -8,9 +8,9 @@
 
 #include <utility>
 
+#include "api/rpc_call.h"
 #include "api/v1/collections.grpc.pb.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/rpc_call.h"
 
 namespace coterie {
 

@@ -2,7 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/points_convert.h"
-#include "coordinator/scan_call.h"
+#include "api/scan_call.h"
 
 namespace coterie {
 
@@ -73,12 +73,18 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Count(
 
 grpc::ServerWriteReactor<v1::ScanResponse>* CoordinatorPointService::Scan(
     grpc::CallbackServerContext* context, const v1::ScanRequest* request) {
-  auto* rpc = new ScanCall(context, "PointService/Scan", options_);
+  auto* rpc =
+      new ScanCall<v1::ScanResponse>(context, "PointService/Scan", options_);
   absl::StatusOr<ScanRequest> decoded = DecodeScan(*request, options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  return rpc->Run(coordinator_->Scan(*std::move(decoded), rpc->call()));
+  return rpc->Run(coordinator_->Scan(*std::move(decoded), rpc->call()),
+                  [](const ScanPage& page, v1::ScanResponse* response) {
+                    for (const Point& point : page.points) {
+                      EncodePoint(point, response->add_points());
+                    }
+                  });
 }
 
 }  // namespace coterie

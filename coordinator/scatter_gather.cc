@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
 #include "api/status_details.h"
-#include "coordinator/stopwatch.h"
+#include "api/stopwatch.h"
 #include "sync/mutex.h"
 
 namespace coterie {

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "api/quoted.h"
 #include "api/status_details.h"
+#include "api/stopwatch.h"
 #include "coordinator/merge_replies.h"
 #include "coordinator/point_calls.h"
 #include "coordinator/scatter_gather.h"
-#include "coordinator/stopwatch.h"
 #include "index/metric.h"
 
 namespace coterie {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "api/limits.h"
+#include "api/rpc_call.h"
 #include "coordinator/cluster_service.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/rpc_call.h"
 
 namespace coterie {
 

@@ -1,7 +1,7 @@
 // Seconds since it was made. Immutable; any thread.
 
-#ifndef COTERIE_COORDINATOR_STOPWATCH_H_
-#define COTERIE_COORDINATOR_STOPWATCH_H_
+#ifndef COTERIE_API_STOPWATCH_H_
+#define COTERIE_API_STOPWATCH_H_
 
 #include <chrono>
 
@@ -22,4 +22,4 @@ class Stopwatch {
 
 }  // namespace coterie
 
-#endif  // COTERIE_COORDINATOR_STOPWATCH_H_
+#endif  // COTERIE_API_STOPWATCH_H_

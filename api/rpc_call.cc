@@ -1,4 +1,4 @@
-#include "coordinator/rpc_call.h"
+#include "api/rpc_call.h"
 
 #include <chrono>
 #include <cstdint>
@@ -36,14 +36,27 @@ absl::Status CheckReplySize(const google::protobuf::Message& message,
       limits.message_bytes, "; ask for less at once"));
 }
 
+void CountSent(const google::protobuf::Message& message,
+               const RpcOptions& options) {
+  if (options.counters != nullptr) {
+    options.counters->CountSent(FramedBytes(message.ByteSizeLong()));
+  }
+}
+
+void CountReceived(const google::protobuf::Message& message,
+                   const RpcOptions& options) {
+  if (options.counters != nullptr) {
+    options.counters->CountReceived(FramedBytes(message.ByteSizeLong()));
+  }
+}
+
 UnaryCall::UnaryCall(grpc::CallbackServerContext* context,
                      google::protobuf::Message* response,
                      absl::string_view method, absl::Duration default_deadline,
                      const RpcOptions& options)
     : response_(response),
       method_(method),
-      limits_(options.limits),
-      observer_(options.observer),
+      options_(options),
       cancel_(std::make_shared<CancelToken>()),
       state_(std::make_shared<State>()) {
   call_.deadline = DeadlineOf(*context, default_deadline);
@@ -67,11 +80,14 @@ void UnaryCall::State::Finish(absl::FunctionRef<absl::Status()> outcome) {
   }
   absl::Status status = outcome();
   if (status.ok()) {
-    status = CheckReplySize(*reactor->response_, reactor->limits_);
+    status = CheckReplySize(*reactor->response_, reactor->options_.limits);
   }
-  if (reactor->observer_) {
-    reactor->observer_(reactor->method_, status.code(),
-                       reactor->watch_.Seconds());
+  if (status.ok()) {
+    CountSent(*reactor->response_, reactor->options_);
+  }
+  if (reactor->options_.observer) {
+    reactor->options_.observer(reactor->method_, status.code(),
+                               reactor->watch_.Seconds());
   }
   // After this the reactor may be gone at any moment.
   reactor->grpc::ServerUnaryReactor::Finish(ToGrpcStatus(status));

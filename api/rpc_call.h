@@ -1,8 +1,8 @@
 // What every RPC handler does besides its own work: take the deadline, follow
 // the caller's cancellation, reply exactly once, be counted.
 
-#ifndef COTERIE_COORDINATOR_RPC_CALL_H_
-#define COTERIE_COORDINATOR_RPC_CALL_H_
+#ifndef COTERIE_API_RPC_CALL_H_
+#define COTERIE_API_RPC_CALL_H_
 
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
@@ -19,7 +19,8 @@
 #include "absl/time/time.h"
 #include "api/call.h"
 #include "api/limits.h"
-#include "coordinator/stopwatch.h"
+#include "api/stopwatch.h"
+#include "api/wire_counters.h"
 
 namespace coterie {
 
@@ -31,7 +32,8 @@ using RpcObserver = std::function<void(absl::string_view method,
 // What the services of a process share.
 struct RpcOptions {
   Limits limits;
-  RpcObserver observer;  // may be empty
+  RpcObserver observer;                    // may be empty
+  std::shared_ptr<WireCounters> counters;  // may be null
 };
 
 // Deadlines of callers that set none.
@@ -54,6 +56,12 @@ absl::Status CancelReason(const CallContext& call);
 // error would not say what to do.
 absl::Status CheckReplySize(const google::protobuf::Message& message,
                             const Limits& limits);
+
+// Count a message, if there are counters. O(its fields).
+void CountSent(const google::protobuf::Message& message,
+               const RpcOptions& options);
+void CountReceived(const google::protobuf::Message& message,
+                   const RpcOptions& options);
 
 // One unary RPC. Made by `new`; deletes itself when gRPC is done with it.
 //
@@ -105,8 +113,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   google::protobuf::Message* const response_;
   const absl::string_view method_;
-  const Limits limits_;
-  const RpcObserver observer_;
+  const RpcOptions options_;
   const Stopwatch watch_;
   const std::shared_ptr<CancelToken> cancel_;
   CallContext call_;
@@ -115,4 +122,4 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace coterie
 
-#endif  // COTERIE_COORDINATOR_RPC_CALL_H_
+#endif  // COTERIE_API_RPC_CALL_H_
