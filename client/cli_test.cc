@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/status_details.h"
 #include "client/cli_fixture.h"
+#include "client/npy_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -4,6 +4,7 @@
 
 #include "api/status_details.h"
 #include "client/cli_fixture.h"
+#include "client/npy_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
