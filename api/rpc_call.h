@@ -32,8 +32,8 @@ using RpcObserver = std::function<void(absl::string_view method,
 // What the services of a process share.
 struct RpcOptions {
   Limits limits;
-  RpcObserver observer;                    // may be empty
-  std::shared_ptr<WireCounters> counters;  // may be null
+  RpcObserver observer;                              // may be empty
+  std::shared_ptr<WireCounters> counters = nullptr;  // may be null
 };
 
 // Deadlines of callers that set none.
