@@ -36,6 +36,14 @@ absl::Status CheckReplySize(const google::protobuf::Message& message,
       limits.message_bytes, "; ask for less at once"));
 }
 
+absl::Status ChargeRequest(const google::protobuf::Message& request,
+                           ByteBudget* budget, ByteBudget::Lease* lease) {
+  if (budget == nullptr) {
+    return absl::OkStatus();
+  }
+  return budget->Take(static_cast<int64_t>(request.ByteSizeLong()), lease);
+}
+
 void CountSent(const google::protobuf::Message& message,
                const RpcOptions& options) {
   if (options.counters != nullptr) {
@@ -62,6 +70,10 @@ UnaryCall::UnaryCall(grpc::CallbackServerContext* context,
   call_.deadline = DeadlineOf(*context, default_deadline);
   call_.cancel = cancel_;
   state_->reactor = this;
+}
+
+absl::Status UnaryCall::Charge(const google::protobuf::Message& request) {
+  return ChargeRequest(request, options_.budget.get(), &lease_);
 }
 
 grpc::ServerUnaryReactor* UnaryCall::Refuse(const absl::Status& status) {

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "api/byte_budget.h"
 #include "api/call.h"
 #include "api/limits.h"
 #include "api/stopwatch.h"
@@ -34,6 +35,8 @@ struct RpcOptions {
   Limits limits;
   RpcObserver observer;                              // may be empty
   std::shared_ptr<WireCounters> counters = nullptr;  // may be null
+  // Of request bytes being handled; null: no bound.
+  std::shared_ptr<ByteBudget> budget = nullptr;
 };
 
 // Deadlines of callers that set none.
@@ -63,6 +66,10 @@ void CountSent(const google::protobuf::Message& message,
 void CountReceived(const google::protobuf::Message& message,
                    const RpcOptions& options);
 
+// Takes the request's bytes from the budget, if there is one.
+absl::Status ChargeRequest(const google::protobuf::Message& request,
+                           ByteBudget* budget, ByteBudget::Lease* lease);
+
 // One unary RPC. Made by `new`; deletes itself when gRPC is done with it.
 //
 // The reply comes on any thread, at any time after or before the caller has
@@ -77,6 +84,10 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
             absl::Duration default_deadline, const RpcOptions& options);
 
   const CallContext& call() const { return call_; }
+
+  // Charges the request's bytes to the budget until the RPC is done with.
+  // RESOURCE_EXHAUSTED if they do not fit. To be called at most once.
+  absl::Status Charge(const google::protobuf::Message& request);
 
   // Ends the RPC without work. Returns the reactor, for gRPC.
   grpc::ServerUnaryReactor* Refuse(const absl::Status& status);
@@ -114,6 +125,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   google::protobuf::Message* const response_;
   const absl::string_view method_;
   const RpcOptions options_;
+  ByteBudget::Lease lease_;  // after options_, so that it goes first
   const Stopwatch watch_;
   const std::shared_ptr<CancelToken> cancel_;
   CallContext call_;

@@ -7,6 +7,7 @@
 #ifndef COTERIE_API_SCAN_CALL_H_
 #define COTERIE_API_SCAN_CALL_H_
 
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "api/byte_budget.h"
 #include "api/call.h"
 #include "api/grpc_status.h"
 #include "api/rpc_call.h"
@@ -51,6 +53,11 @@ class ScanCall final : public grpc::ServerWriteReactor<Response> {
     MutexLock lock(&state_->mu);
     FinishWith(status);
     return this;
+  }
+
+  // As UnaryCall::Charge.
+  absl::Status Charge(const google::protobuf::Message& request) {
+    return ChargeRequest(request, options_.budget.get(), &lease_);
   }
 
   // Streams it all; of a Stream is asked what PointStream offers, `Next`.
@@ -154,6 +161,7 @@ class ScanCall final : public grpc::ServerWriteReactor<Response> {
 
   const absl::string_view method_;
   const RpcOptions options_;
+  ByteBudget::Lease lease_;  // after options_, so that it goes first
   const Stopwatch watch_;
   const std::shared_ptr<CancelToken> cancel_;
   CallContext call_;

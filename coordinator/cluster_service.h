@@ -1,5 +1,5 @@
 // State of the cluster, as coterie.v1.ClusterService (api/v1/cluster.proto has
-// the contract). Thread-safe; the coordinator outlives it.
+// the contract). Thread-safe; the slot outlives it.
 
 #ifndef COTERIE_COORDINATOR_CLUSTER_SERVICE_H_
 #define COTERIE_COORDINATOR_CLUSTER_SERVICE_H_
@@ -12,34 +12,28 @@
 #include "api/rpc_call.h"
 #include "api/stopwatch.h"
 #include "api/v1/cluster.grpc.pb.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_slot.h"
 
 namespace coterie {
-
-// What the process says of itself.
-struct ServiceInfo {
-  std::string version;       // release and build
-  std::string cluster_uuid;  // of the data it serves
-};
 
 class CoordinatorClusterService final
     : public v1::ClusterService::CallbackService {
  public:
-  // Uptime counts from here.
-  CoordinatorClusterService(Coordinator* coordinator, RpcOptions options,
-                            ServiceInfo info)
-      : coordinator_(coordinator),
+  // `version`: release and build. Uptime counts from here.
+  CoordinatorClusterService(const CoordinatorSlot& slot, RpcOptions options,
+                            std::string version)
+      : slot_(slot),
         options_(std::move(options)),
-        info_(std::move(info)) {}
+        version_(std::move(version)) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* request,
                                      v1::DescribeResponse* response) override;
 
  private:
-  Coordinator* const coordinator_;
+  const CoordinatorSlot& slot_;
   const RpcOptions options_;
-  const ServiceInfo info_;
+  const std::string version_;
   const Stopwatch uptime_;
 };
 

@@ -1,6 +1,7 @@
 #include "coordinator/collection_service.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,12 +16,16 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::CreateCollection(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/CreateCollection",
                     kCollectionDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::StatusOr<CollectionSpec> decoded =
       DecodeCollection(request->collection(), options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  coordinator_->CreateCollection(
+  coordinator->CreateCollection(
       *std::move(decoded), rpc->call(),
       rpc->Replier<CollectionSpec>([response](CollectionSpec spec) {
         EncodeCollection(spec, response->mutable_collection());
@@ -35,11 +40,15 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::GetCollection(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/GetCollection",
                     kCollectionDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::Status name = ValidateCollectionName(request->name(), options_.limits);
   if (!name.ok()) {
     return rpc->Refuse(name);
   }
-  coordinator_->GetCollection(
+  coordinator->GetCollection(
       request->name(), rpc->call(),
       rpc->Replier<CollectionDescription>(
           [response](CollectionDescription found) {
@@ -51,12 +60,16 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::GetCollection(
 
 grpc::ServerUnaryReactor* CoordinatorCollectionService::ListCollections(
     grpc::CallbackServerContext* context,
-    const v1::ListCollectionsRequest* /*request*/,
+    const v1::ListCollectionsRequest* request,
     v1::ListCollectionsResponse* response) {
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/ListCollections",
                     kCollectionDeadline, options_);
-  coordinator_->ListCollections(
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
+  coordinator->ListCollections(
       rpc->call(), rpc->Replier<std::vector<CollectionSpec>>(
                        [response](std::vector<CollectionSpec> specs) {
                          for (const CollectionSpec& spec : specs) {
@@ -73,11 +86,15 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::DeleteCollection(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/DeleteCollection",
                     kCollectionDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::Status name = ValidateCollectionName(request->name(), options_.limits);
   if (!name.ok()) {
     return rpc->Refuse(name);
   }
-  coordinator_->DeleteCollection(
+  coordinator->DeleteCollection(
       request->name(), rpc->call(),
       rpc->Replier<int64_t>([response](int64_t points) {
         response->set_points_deleted(points);

@@ -1,5 +1,5 @@
 // Collections, as coterie.v1.CollectionService (api/v1/collections.proto has
-// the contract). Thread-safe; the coordinator outlives it.
+// the contract). Thread-safe; the slot outlives it.
 
 #ifndef COTERIE_COORDINATOR_COLLECTION_SERVICE_H_
 #define COTERIE_COORDINATOR_COLLECTION_SERVICE_H_
@@ -10,15 +10,15 @@
 
 #include "api/rpc_call.h"
 #include "api/v1/collections.grpc.pb.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_slot.h"
 
 namespace coterie {
 
 class CoordinatorCollectionService final
     : public v1::CollectionService::CallbackService {
  public:
-  CoordinatorCollectionService(Coordinator* coordinator, RpcOptions options)
-      : coordinator_(coordinator), options_(std::move(options)) {}
+  CoordinatorCollectionService(const CoordinatorSlot& slot, RpcOptions options)
+      : slot_(slot), options_(std::move(options)) {}
 
   grpc::ServerUnaryReactor* CreateCollection(
       grpc::CallbackServerContext* context,
@@ -38,7 +38,7 @@ class CoordinatorCollectionService final
       v1::DeleteCollectionResponse* response) override;
 
  private:
-  Coordinator* const coordinator_;
+  const CoordinatorSlot& slot_;
   const RpcOptions options_;
 };
 

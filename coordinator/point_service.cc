@@ -1,5 +1,7 @@
 #include "coordinator/point_service.h"
 
+#include <memory>
+
 #include "absl/status/statusor.h"
 #include "api/points_convert.h"
 #include "api/scan_call.h"
@@ -11,14 +13,18 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Upsert(
     v1::UpsertResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Upsert",
                             kWriteDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::StatusOr<WriteBatch> decoded = DecodeUpsert(*request, options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  coordinator_->Upsert(*std::move(decoded), rpc->call(),
-                       rpc->Replier<WriteReply>([response](WriteReply reply) {
-                         response->set_upserted(reply.upserted);
-                       }));
+  coordinator->Upsert(*std::move(decoded), rpc->call(),
+                      rpc->Replier<WriteReply>([response](WriteReply reply) {
+                        response->set_upserted(reply.upserted);
+                      }));
   return rpc;
 }
 
@@ -27,15 +33,19 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Delete(
     v1::DeleteResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Delete",
                             kWriteDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::StatusOr<WriteBatch> decoded = DecodeDelete(*request, options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  coordinator_->Delete(std::move(decoded->collection),
-                       std::move(decoded->deletes), rpc->call(),
-                       rpc->Replier<WriteReply>([response](WriteReply reply) {
-                         response->set_deleted(reply.deleted);
-                       }));
+  coordinator->Delete(std::move(decoded->collection),
+                      std::move(decoded->deletes), rpc->call(),
+                      rpc->Replier<WriteReply>([response](WriteReply reply) {
+                        response->set_deleted(reply.deleted);
+                      }));
   return rpc;
 }
 
@@ -44,14 +54,18 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Get(
     v1::GetResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Get",
                             kReadDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::StatusOr<GetRequest> decoded = DecodeGet(*request, options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  coordinator_->Get(*std::move(decoded), rpc->call(),
-                    rpc->Replier<GetReply>([response](GetReply reply) {
-                      *response = EncodeGetReply(reply);
-                    }));
+  coordinator->Get(*std::move(decoded), rpc->call(),
+                   rpc->Replier<GetReply>([response](GetReply reply) {
+                     *response = EncodeGetReply(reply);
+                   }));
   return rpc;
 }
 
@@ -60,14 +74,18 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Count(
     v1::CountResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Count",
                             kReadDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::StatusOr<CountRequest> decoded = DecodeCount(*request, options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  coordinator_->Count(*std::move(decoded), rpc->call(),
-                      rpc->Replier<CountReply>([response](CountReply reply) {
-                        response->set_count(reply.count);
-                      }));
+  coordinator->Count(*std::move(decoded), rpc->call(),
+                     rpc->Replier<CountReply>([response](CountReply reply) {
+                       response->set_count(reply.count);
+                     }));
   return rpc;
 }
 
@@ -75,11 +93,15 @@ grpc::ServerWriteReactor<v1::ScanResponse>* CoordinatorPointService::Scan(
     grpc::CallbackServerContext* context, const v1::ScanRequest* request) {
   auto* rpc =
       new ScanCall<v1::ScanResponse>(context, "PointService/Scan", options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
   absl::StatusOr<ScanRequest> decoded = DecodeScan(*request, options_.limits);
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  return rpc->Run(coordinator_->Scan(*std::move(decoded), rpc->call()),
+  return rpc->Run(coordinator->Scan(*std::move(decoded), rpc->call()),
                   [](const ScanPage& page, v1::ScanResponse* response) {
                     for (const Point& point : page.points) {
                       EncodePoint(point, response->add_points());

@@ -1,5 +1,5 @@
 // Points of all shards, as coterie.v1.PointService (api/v1/points.proto has the
-// contract). Thread-safe; the coordinator outlives it.
+// contract). Thread-safe; the slot outlives it.
 
 #ifndef COTERIE_COORDINATOR_POINT_SERVICE_H_
 #define COTERIE_COORDINATOR_POINT_SERVICE_H_
@@ -10,14 +10,14 @@
 
 #include "api/rpc_call.h"
 #include "api/v1/points.grpc.pb.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_slot.h"
 
 namespace coterie {
 
 class CoordinatorPointService final : public v1::PointService::CallbackService {
  public:
-  CoordinatorPointService(Coordinator* coordinator, RpcOptions options)
-      : coordinator_(coordinator), options_(std::move(options)) {}
+  CoordinatorPointService(const CoordinatorSlot& slot, RpcOptions options)
+      : slot_(slot), options_(std::move(options)) {}
 
   grpc::ServerUnaryReactor* Upsert(grpc::CallbackServerContext* context,
                                    const v1::UpsertRequest* request,
@@ -36,7 +36,7 @@ class CoordinatorPointService final : public v1::PointService::CallbackService {
       const v1::ScanRequest* request) override;
 
  private:
-  Coordinator* const coordinator_;
+  const CoordinatorSlot& slot_;
   const RpcOptions options_;
 };
 

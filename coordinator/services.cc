@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "coordinator/cluster_service.h"
 #include "coordinator/collection_service.h"
 #include "coordinator/point_service.h"
 #include "coordinator/search_service.h"
@@ -11,12 +12,12 @@ namespace {
 
 class AllServices final : public Services {
  public:
-  AllServices(Coordinator* coordinator, const RpcOptions& options,
-              ServiceInfo info)
-      : collections_(coordinator, options),
-        points_(coordinator, options),
-        search_(coordinator, options),
-        cluster_(coordinator, options, std::move(info)) {}
+  AllServices(const CoordinatorSlot& slot, const RpcOptions& options,
+              std::string version)
+      : collections_(slot, options),
+        points_(slot, options),
+        search_(slot, options),
+        cluster_(slot, options, std::move(version)) {}
 
   std::vector<grpc::Service*> all() override {
     return {&collections_, &points_, &search_, &cluster_};
@@ -29,13 +30,38 @@ class AllServices final : public Services {
   CoordinatorClusterService cluster_;
 };
 
+class FixedServices final : public Services {
+ public:
+  FixedServices(Coordinator* coordinator, const RpcOptions& options,
+                ServiceInfo info)
+      : services_(slot_, options, std::move(info.version)) {
+    // The caller owns it.
+    slot_.Set(std::shared_ptr<Coordinator>(coordinator, [](Coordinator*) {}),
+              std::move(info.cluster_uuid));
+  }
+
+  std::vector<grpc::Service*> all() override { return services_.all(); }
+
+ private:
+  CoordinatorSlot slot_;
+  AllServices services_;
+};
+
 }  // namespace
+
+std::unique_ptr<Services> MakeServices(const CoordinatorSlot& slot,
+                                       RpcOptions options,
+                                       std::string version) {
+  return std::make_unique<AllServices>(slot, options, std::move(version));
+}
 
 std::unique_ptr<Services> MakeServices(Coordinator* coordinator,
                                        const Limits& limits, ServiceInfo info,
                                        RpcObserver observer) {
-  return std::make_unique<AllServices>(
-      coordinator, RpcOptions{limits, std::move(observer)}, std::move(info));
+  RpcOptions options;
+  options.limits = limits;
+  options.observer = std::move(observer);
+  return std::make_unique<FixedServices>(coordinator, options, std::move(info));
 }
 
 }  // namespace coterie
