@@ -76,16 +76,20 @@ class Answer {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// Blocks threads until it is opened.
+// Blocks threads until it is opened. Copies are the same gate; it may go while
+// others still leave it.
 class Gate {
  public:
   void Open();
   void Wait();
 
  private:
-  Mutex mutex_;
-  CondVar changed_;
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+  struct State {
+    Mutex mutex;
+    CondVar changed;
+    bool open ABSL_GUARDED_BY(mutex) = false;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 // A collection whose slots all belong to `owner`.

@@ -190,7 +190,7 @@ TEST_P(SnapshotSearch, RefusesWhatItCannotAnswer) {
   EXPECT_TRUE(
       absl::StartsWith(error(Request({{1, 2}, {1, NAN}}, 1)), "queries[1]"));
   SearchRequest request = Request({}, 1);
-  request.queries.push_back(PointId{3});
+  request.queries.emplace_back(std::in_place_type<PointId>, PointId{3});
   EXPECT_TRUE(absl::StartsWith(error(request), "queries[0]"));
   request = Request({{1, 2}}, 1);
   request.radius = NAN;

@@ -25,6 +25,12 @@ absl::Status Lost(absl::string_view what, absl::string_view key,
       absl::StrCat(what, " (", KeyName(key), "): ", why));
 }
 
+absl::Status LostSome(const ReadView& view, int64_t points, int64_t found) {
+  return absl::DataLossError(
+      absl::StrCat("collection '", view.rows->spec().name, "': attributes of ",
+                   found, " points instead of ", points, " are stored"));
+}
+
 absl::Status ReadBatch(RecordStore* store, const ReadView& view,
                        absl::Span<const PointId> ids,
                        const AttributeSelector& selector, ReplyBudget* budget,
@@ -123,9 +129,7 @@ absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
   }
   if (!cursor->status().ok()) return cursor->status();
   if (visited != view.rows->rows_live()) {
-    return absl::DataLossError(absl::StrCat(
-        "collection '", view.rows->spec().name, "' has ",
-        view.rows->rows_live(), " points but ", visited, " attribute sets"));
+    return LostSome(view, view.rows->rows_live(), visited);
   }
   return admitted;
 }
@@ -164,6 +168,9 @@ void PointWalk::Open() {
   const auto begin = static_cast<int32_t>(slice * slots / slices);
   const auto end =
       static_cast<int32_t>(((slice + 1) * slots + slices - 1) / slices);
+  for (const SlotState& state : view_.rows->slots()) {
+    if (state.slot >= begin && state.slot < end) expected_ += state.rows;
+  }
   attributes_ = WalkSlots(store_, view_, Family::kAttributes, begin, end);
   if (request_.with_vectors) {
     rows_ = WalkSlots(store_, view_, Family::kRows, begin, end);
@@ -210,9 +217,12 @@ absl::StatusOr<ScanPage> PointWalk::Next(const CallContext& call) {
   ScanPage page;
   int64_t bytes = 0;
   if (attributes_ == nullptr) Open();
-  for (int64_t visited = 0; attributes_->Valid(); ++visited, Advance()) {
-    if (request_.limit > 0 && returned_ >= request_.limit) break;
-    if (visited % kPointsPerCheck == 0 && call.ShouldStop()) {
+  for (; attributes_->Valid(); ++visited_, Advance()) {
+    if (request_.limit > 0 && returned_ >= request_.limit) {
+      page.end = true;
+      return page;
+    }
+    if (visited_ % kPointsPerCheck == 0 && call.ShouldStop()) {
       return call.status();
     }
     auto point = Visit();
@@ -224,6 +234,7 @@ absl::StatusOr<ScanPage> PointWalk::Next(const CallContext& call) {
     ++returned_;
   }
   if (!attributes_->status().ok()) return attributes_->status();
+  if (visited_ != expected_) return LostSome(view_, expected_, visited_);
   page.end = true;
   return page;
 }

@@ -76,6 +76,8 @@ class PointWalk {
   const ScanRequest request_;
   const int64_t page_bytes_;
   int64_t returned_ = 0;
+  int64_t visited_ = 0;
+  int64_t expected_ = 0;  // points in the slots that are walked
   // Opened by the first Next, since that may read from the disk.
   // Every point has an attributes record, so this one leads; the other, if
   // vectors are wanted, must keep step.

@@ -31,16 +31,17 @@ WorkQueue::Work Report(Answer<absl::Duration>* answer) {
 class Occupied {
  public:
   explicit Occupied(WorkQueue* queue) {
-    queue->Admit({}, [this](const WorkQueue::Admission&) {
-      started_.Open();
-      release_.Wait();
-    });
-    started_.Wait();
+    Gate started;
+    queue->Admit(
+        {}, [started, release = release_](const WorkQueue::Admission&) mutable {
+          started.Open();
+          release.Wait();
+        });
+    started.Wait();
   }
   ~Occupied() { release_.Open(); }
 
  private:
-  Gate started_;
   Gate release_;
 };
 

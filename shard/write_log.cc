@@ -110,20 +110,32 @@ void LocalWriteLog::CommitLoop() {
       if (pending_.empty()) return;
       group = TakeGroup();
     }
-    int64_t bytes = 0;
-    for (const Pending& pending : group) bytes += pending.bytes;
-    const absl::Time start = absl::Now();
-    std::vector<Answer> answers = Commit(std::move(group));
+    CommitAndAnswer(std::move(group));
+  }
+}
+
+void LocalWriteLog::CommitAndAnswer(std::vector<Pending> group) {
+  int64_t bytes = 0;
+  for (const Pending& pending : group) bytes += pending.bytes;
+  // Room is given back before anyone is answered, so that who is answered
+  // finds it; tasks are alone and answer for themselves.
+  const bool is_task = group.front().task != nullptr;
+  if (is_task) Release(bytes);
+  const absl::Time start = absl::Now();
+  std::vector<Answer> answers = Commit(std::move(group));
+  if (!is_task) {
+    Release(bytes);
     const double rate = absl::ToDoubleSeconds(absl::Now() - start) /
                         static_cast<double>(std::max<int64_t>(bytes, 1));
-    {
-      MutexLock lock(&mutex_);
-      pending_bytes_ -= bytes;
-      seconds_per_byte_ += (rate - seconds_per_byte_) * kNewest;
-    }
-    // Last, so that who is answered finds the room that it gave back.
-    for (Answer& answer : answers) answer.done(std::move(answer.reply));
+    MutexLock lock(&mutex_);
+    seconds_per_byte_ += (rate - seconds_per_byte_) * kNewest;
   }
+  for (Answer& answer : answers) answer.done(std::move(answer.reply));
+}
+
+void LocalWriteLog::Release(int64_t bytes) {
+  MutexLock lock(&mutex_);
+  pending_bytes_ -= bytes;
 }
 
 std::vector<LocalWriteLog::Pending> LocalWriteLog::TakeGroup() {

@@ -128,6 +128,8 @@ class LocalWriteLog final : public WriteLog {
   void Enqueue(Pending pending);
   static void Refuse(Pending pending, const absl::Status& refusal);
   void CommitLoop();
+  void CommitAndAnswer(std::vector<Pending> group);
+  void Release(int64_t bytes);
   // The next entries that fit a group, or one task.
   std::vector<Pending> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Applies the group; what is to be answered, in order. Tasks answer for
