@@ -19,7 +19,7 @@ constexpr int64_t kDeadShare = 5;
 constexpr int64_t kNow = std::numeric_limits<int64_t>::max();
 
 RowShape ShapeOf(const CollectionSpec& spec) {
-  return {spec.dimension, spec.metric != Metric::kSquaredL2};
+  return {spec.dimension, spec.metric};
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ namespace {
 // From this size on huge pages spare address translation.
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
+// Codes take D + 8 bytes a row beside 4 d, and a scan of fewer rows than a
+// panel is over before codes can pay.
+bool CodesPay(const RowShape& shape, int64_t rows) {
+  return shape.dimension >= 16 && rows >= CertifiedCodes::kPanelRows;
+}
+
 // Hands out aligned parts of a mapping; with a null base it only adds up.
 class Layout {
  public:
@@ -74,7 +80,7 @@ Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed)
   const auto lay_out = [this](void* base) {
     Layout layout(base);
     ids_ = layout.Part<PointId>(capacity_);
-    norms_ = layout.Part<double>(shape_.norms ? capacity_ : 0);
+    norms_ = layout.Part<double>(shape_.norms() ? capacity_ : 0);
     deleted_at_ = layout.Part<int64_t>(capacity_);
     older_ = layout.Part<int32_t>(buckets_ > 0 ? capacity_ : 0);
     table_ = layout.Part<int32_t>(buckets_);
@@ -90,7 +96,7 @@ Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed)
     madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);  // a hint
   }
   lay_out(mapping_);
-  if (!shape_.norms) norms_ = nullptr;
+  if (!shape_.norms()) norms_ = nullptr;
 }
 
 Segment::~Segment() { munmap(mapping_, mapped_bytes_); }
@@ -113,12 +119,16 @@ std::shared_ptr<Segment> Segment::Seal(
   for (const Source& source : LiveById(inputs, live)) {
     sealed->Gather(*source.segment, source.row);
   }
+  if (CodesPay(shape, live)) {
+    sealed->codes_ =
+        std::make_unique<CertifiedCodes>(shape.metric, sealed->rows(live));
+  }
   return sealed;
 }
 
 void Segment::Gather(const Segment& from, int64_t row) {
   ids_[size_] = from.ids_[row];
-  if (shape_.norms) norms_[size_] = from.norms_[row];
+  if (shape_.norms()) norms_[size_] = from.norms_[row];
   std::memcpy(rows_ + size_ * shape_.dimension,
               from.rows_ + row * shape_.dimension,
               static_cast<size_t>(shape_.dimension) * sizeof(float));
@@ -141,7 +151,7 @@ int64_t Segment::Bucket(PointId id) const {
 void Segment::Append(PointId id, VectorView vector) {
   const int64_t row = size_;
   ids_[row] = id;
-  if (shape_.norms) norms_[row] = CanonicalSquaredNorm(vector);
+  if (shape_.norms()) norms_[row] = CanonicalSquaredNorm(vector);
   std::memcpy(rows_ + row * shape_.dimension, vector.data(),
               static_cast<size_t>(shape_.dimension) * sizeof(float));
   if (buckets_ > 0) {
@@ -186,7 +196,8 @@ int64_t Segment::Find(PointId id, int64_t rows, int64_t sequence) const {
 
 int64_t Segment::MemoryBytes(int64_t rows) const {
   return rows * shape_.row_bytes() +
-         (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0);
+         (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +
+         (codes_ != nullptr ? codes_->MemoryBytes() : 0);
 }
 
 ScanRows SegmentView::Scannable() const {

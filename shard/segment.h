@@ -13,7 +13,8 @@
 //
 // Memory: one mapping of zeroed pages a segment, touched as it fills, laid out
 // as ids | squared norms | deleted_at | older versions | hash table | rows,
-// each part on a 64-byte boundary; row i starts at rows + i * dimension.
+// each part on a 64-byte boundary; row i starts at rows + i * dimension. A
+// sealed segment where it pays also has 8-bit codes of its rows.
 
 #ifndef COTERIE_SHARD_SEGMENT_H_
 #define COTERIE_SHARD_SEGMENT_H_
@@ -25,7 +26,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "index/certified_codes.h"
 #include "index/exact_scan.h"
+#include "index/metric.h"
 #include "index/vectors.h"
 
 namespace coterie {
@@ -33,10 +36,13 @@ namespace coterie {
 // What a row consists of.
 struct RowShape {
   int64_t dimension = 0;
-  bool norms = false;  // keep squared norms: inner product and cosine
+  Metric metric = Metric::kSquaredL2;
+
+  // Whether squared norms are kept: inner product and cosine need them.
+  bool norms() const { return metric != Metric::kSquaredL2; }
 
   // Bytes of a row with its id, norm and deletion mark.
-  int64_t row_bytes() const { return 4 * dimension + 16 + (norms ? 8 : 0); }
+  int64_t row_bytes() const { return 4 * dimension + 16 + (norms() ? 8 : 0); }
 };
 
 class Segment {
@@ -47,8 +53,10 @@ class Segment {
   static std::shared_ptr<Segment> NewTail(RowShape shape, int64_t capacity,
                                           bool indexed = true);
 
-  // A sealed segment of the live rows of `inputs`; null if there are none.
-  // Writer only. O(n log n) for tails, O(n) for sealed inputs, n rows.
+  // A sealed segment of the live rows of `inputs`; null if there are none. It
+  // is coded if a scan of codes reads less than half of what float32 rows take.
+  // Writer only. O(n log n) for tails, O(n) for sealed inputs, n rows; coding
+  // is O(n d).
   static std::shared_ptr<Segment> Seal(
       RowShape shape, absl::Span<const std::shared_ptr<Segment>> inputs);
 
@@ -79,6 +87,8 @@ class Segment {
     return {rows_, n, shape_.dimension, shape_.dimension};
   }
   bool sealed() const { return sealed_; }
+  // Codes of all rows; null if the segment has none.
+  const CertifiedCodes* codes() const { return codes_.get(); }
 
   // Whether a reader at `sequence` sees the row.
   bool IsLive(int64_t row, int64_t sequence) const;
@@ -88,7 +98,7 @@ class Segment {
   // id that are newer than the reader). REQUIRES: sealed or indexed.
   int64_t Find(PointId id, int64_t rows, int64_t sequence) const;
 
-  // Of `rows` rows and what belongs to them.
+  // Of `rows` rows and what belongs to them, codes included.
   int64_t MemoryBytes(int64_t rows) const;
 
  private:
@@ -116,6 +126,7 @@ class Segment {
   // most half full. Through std::atomic_ref only.
   int32_t* table_ = nullptr;
   float* rows_ = nullptr;
+  std::unique_ptr<const CertifiedCodes> codes_;
 };
 
 // What one snapshot sees of a segment. Any thread.

@@ -25,7 +25,7 @@ std::vector<float> RowOf(const Segment& segment, int64_t row) {
 }
 
 TEST(Segment, KeepsRowsAndTheirNorms) {
-  const auto tail = Segment::NewTail({3, true}, 4);
+  const auto tail = Segment::NewTail({3, Metric::kCosine}, 4);
   tail->Append(7, {1, 2, 3});
   tail->Append(~uint64_t{0}, {0, 0, 0.1f});
   EXPECT_EQ(tail->size(), 2);
@@ -34,11 +34,12 @@ TEST(Segment, KeepsRowsAndTheirNorms) {
   EXPECT_EQ(RowOf(*tail, 0), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(tail->squared_norms()[0], 14);
   EXPECT_EQ(tail->squared_norms()[1], CanonicalSquaredNorm({0, 0, 0.1f}));
-  EXPECT_EQ(Segment::NewTail({3, false}, 4)->squared_norms(), nullptr);
+  EXPECT_EQ(Segment::NewTail({3, Metric::kSquaredL2}, 4)->squared_norms(),
+            nullptr);
 }
 
 TEST(Segment, TailFindsTheVersionOfEachMoment) {
-  const auto tail = Segment::NewTail({1, false}, 8);
+  const auto tail = Segment::NewTail({1, Metric::kSquaredL2}, 8);
   tail->Append(5, {1});     // row 0, sequence 1
   tail->MarkDeleted(0, 2);  // replaced
   tail->Append(5, {2});     // row 1, sequence 2
@@ -57,12 +58,12 @@ TEST(Segment, TailFindsTheVersionOfEachMoment) {
 }
 
 TEST(Segment, SealSortsById) {
-  const auto tail = Segment::NewTail({1, true}, 4);
+  const auto tail = Segment::NewTail({1, Metric::kCosine}, 4);
   tail->Append(~uint64_t{0}, {1});
   tail->Append(9007199254740993, {2});
   tail->Append(0, {3});
   tail->Append(9007199254740992, {4});
-  const auto sealed = Segment::Seal({1, true}, {&tail, 1});
+  const auto sealed = Segment::Seal({1, Metric::kCosine}, {&tail, 1});
   ASSERT_EQ(sealed->size(), 4);
   EXPECT_TRUE(sealed->sealed());
   const std::vector<PointId> ids(sealed->ids(), sealed->ids() + 4);
@@ -75,7 +76,7 @@ TEST(Segment, SealSortsById) {
 }
 
 TEST(Segment, SealMergesAndDropsTheDead) {
-  const RowShape shape{2, false};
+  const RowShape shape{2, Metric::kSquaredL2};
   std::vector<std::shared_ptr<Segment>> inputs;
   for (PointId first : {PointId{20}, PointId{0}, PointId{10}}) {
     const auto tail = Segment::NewTail(shape, 8);
@@ -95,18 +96,18 @@ TEST(Segment, SealMergesAndDropsTheDead) {
 }
 
 TEST(Segment, SealOfNothingAliveIsNull) {
-  const auto tail = Segment::NewTail({1, false}, 2);
-  EXPECT_EQ(Segment::Seal({1, false}, {&tail, 1}), nullptr);
+  const auto tail = Segment::NewTail({1, Metric::kSquaredL2}, 2);
+  EXPECT_EQ(Segment::Seal({1, Metric::kSquaredL2}, {&tail, 1}), nullptr);
   tail->Append(1, {1});
   tail->MarkDeleted(0, 5);
-  EXPECT_EQ(Segment::Seal({1, false}, {&tail, 1}), nullptr);
+  EXPECT_EQ(Segment::Seal({1, Metric::kSquaredL2}, {&tail, 1}), nullptr);
 }
 
 TEST(Segment, FindsEveryIdOfAFullTail) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(absl::StrCat("SEED=", seed));
   Random random(seed);
-  const auto tail = Segment::NewTail({1, false}, 3000);
+  const auto tail = Segment::NewTail({1, Metric::kSquaredL2}, 3000);
   std::map<PointId, int64_t> newest;
   for (int64_t row = 0; row < 3000; ++row) {
     // Few distinct ids with equal low bits: long chains and collisions.
@@ -123,7 +124,7 @@ TEST(Segment, FindsEveryIdOfAFullTail) {
 }
 
 TEST(SegmentView, ShowsOnlyRowsThatLiveAtItsSequence) {
-  const auto tail = Segment::NewTail({1, false}, 200);
+  const auto tail = Segment::NewTail({1, Metric::kSquaredL2}, 200);
   for (PointId id = 0; id < 130; ++id) tail->Append(id, {0});
   const SegmentView before(tail, 130, 130, 1);
   EXPECT_EQ(before.Scannable().live, nullptr) << "no bitmap without deletions";
@@ -145,7 +146,7 @@ TEST(SegmentView, ShowsOnlyRowsThatLiveAtItsSequence) {
 // what they know of.
 TEST(Segment, ReadersOfAPrefixDoNotMeetTheWriter) {
   constexpr int64_t kRows = 4000;
-  const auto tail = Segment::NewTail({4, true}, kRows);
+  const auto tail = Segment::NewTail({4, Metric::kCosine}, kRows);
   std::atomic<int64_t> known{0};
   std::vector<std::thread> readers;
   std::atomic<int64_t> wrong{0};

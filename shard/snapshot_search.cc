@@ -4,14 +4,21 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "api/status_details.h"
+#include "index/certified_codes.h"
+#include "index/certified_query.h"
+#include "index/certified_scan.h"
+#include "index/code_simd.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/simd.h"
@@ -25,9 +32,22 @@ namespace {
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr int64_t kLeastChunkRows = 256;
 
+// How one segment is scanned.
+struct SegmentScan {
+  const SegmentView* view;
+  // The queries against the segment's codes; null: its float32 rows are read.
+  std::unique_ptr<const CertifiedQueries> coded;
+
+  // What a scan reads of a row before any is re-scored.
+  int64_t row_bytes() const {
+    const RowsView rows = view->segment()->rows(view->rows());
+    return coded != nullptr ? 4 * coded->codes().quads() + 8 : 4 * rows.d;
+  }
+};
+
 // Rows [begin, end) of one segment.
 struct Chunk {
-  const SegmentView* view;
+  const SegmentScan* scan;
   int64_t begin;
   int64_t end;
 };
@@ -81,19 +101,45 @@ absl::StatusOr<std::vector<float>> QueryRows(const SearchRequest& request,
   return rows;
 }
 
-std::vector<Chunk> ChunksOf(const CollectionSnapshot& snapshot) {
-  // A multiple of 64 rows: threads then read different words of a bitmap.
-  const int64_t row_bytes = snapshot.spec().dimension * int64_t{4};
-  const int64_t step =
-      std::max(kLeastChunkRows, kChunkBytes / row_bytes / 64 * 64);
-  std::vector<Chunk> chunks;
+std::vector<SegmentScan> ScansOf(const CollectionSnapshot& snapshot,
+                                 const ScanQueries& queries) {
+  std::vector<SegmentScan> scans;
   for (const auto& view : snapshot.segments()) {
-    for (int64_t begin = 0; begin < view->rows(); begin += step) {
+    const CertifiedCodes* const codes = view->segment()->codes();
+    scans.push_back({view.get(), codes == nullptr
+                                     ? nullptr
+                                     : std::make_unique<CertifiedQueries>(
+                                           queries, *codes)});
+  }
+  return scans;
+}
+
+std::vector<Chunk> ChunksOf(const std::vector<SegmentScan>& scans) {
+  std::vector<Chunk> chunks;
+  for (const SegmentScan& scan : scans) {
+    // Whole panels of codes; and threads then read different words of a bitmap.
+    const int64_t unit =
+        scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
+    const int64_t step =
+        std::max(unit, kChunkBytes / scan.row_bytes() / unit * unit);
+    for (int64_t begin = 0; begin < scan.view->rows(); begin += step) {
       chunks.push_back(
-          {view.get(), begin, std::min(begin + step, view->rows())});
+          {&scan, begin, std::min(begin + step, scan.view->rows())});
     }
   }
   return chunks;
+}
+
+bool ScanChunk(const Chunk& chunk, const ScanQueries& queries,
+               Findings* findings, absl::FunctionRef<bool()> stop) {
+  const ScanRows rows = chunk.scan->view->Scannable();
+  const auto tops = absl::MakeSpan(findings->tops);
+  const auto accounts = absl::MakeSpan(findings->accounts);
+  return chunk.scan->coded != nullptr
+             ? CertifiedScan(*chunk.scan->coded, rows, chunk.begin, chunk.end,
+                             tops, accounts, stop)
+             : ExactScan(queries, rows, chunk.begin, chunk.end, tops, accounts,
+                         stop);
 }
 
 // Scans all chunks on the queue's threads. CANCELLED or DEADLINE_EXCEEDED if
@@ -117,10 +163,7 @@ absl::StatusOr<std::vector<Findings>> ScanChunks(
       mine.tops.assign(n, TopK(keep, bound));
       mine.accounts.resize(n);
     }
-    const Chunk& chunk = chunks[static_cast<size_t>(task)];
-    if (!ExactScan(queries, chunk.view->Scannable(), chunk.begin, chunk.end,
-                   absl::MakeSpan(mine.tops), absl::MakeSpan(mine.accounts),
-                   stop)) {
+    if (!ScanChunk(chunks[static_cast<size_t>(task)], queries, &mine, stop)) {
       stopped.store(true, std::memory_order_relaxed);
     }
   };
@@ -188,6 +231,30 @@ absl::StatusOr<std::vector<Hit>> HitsOf(const CollectionSnapshot& snapshot,
   return hits;
 }
 
+// What was run, for people, and what it read.
+void DescribeScan(const std::vector<SegmentScan>& scans,
+                  const std::vector<QueryAccount>& accounts, int64_t dimension,
+                  ShardTimes* times) {
+  bool coded = false;
+  bool plain = scans.empty();
+  for (const SegmentScan& scan : scans) {
+    (scan.coded != nullptr ? coded : plain) = true;
+    times->rows_scanned += scan.view->rows();
+    times->bytes_scanned += scan.view->rows() * scan.row_bytes();
+  }
+  if (coded) {
+    for (const QueryAccount& account : accounts) {
+      times->bytes_scanned += account.rescored * dimension * int64_t{4};
+    }
+  }
+  const std::string int8 =
+      absl::StrCat("int8 codes, ", CodeKernelName(ActiveCodeKernel()));
+  const std::string float32 =
+      absl::StrCat("float32 scan, ", SimdTargetName(ActiveSimdTarget()));
+  times->plan = absl::StrCat("exact ", coded ? int8 : float32,
+                             coded && plain ? absl::StrCat("; ", float32) : "");
+}
+
 }  // namespace
 
 absl::StatusOr<ShardSearchReply> SearchSnapshot(
@@ -208,8 +275,9 @@ absl::StatusOr<ShardSearchReply> SearchSnapshot(
   const int64_t keep = request.k + (request.radius.has_value() ? 1 : 0);
   const double bound =
       request.radius.value_or(std::numeric_limits<double>::infinity());
-  const std::vector<Chunk> chunks = ChunksOf(snapshot);
-  auto findings = ScanChunks(chunks, queries, keep, bound, call, queue);
+  const std::vector<SegmentScan> scans = ScansOf(snapshot, queries);
+  auto findings =
+      ScanChunks(ChunksOf(scans), queries, keep, bound, call, queue);
   if (!findings.ok()) return findings.status();
 
   ShardSearchReply reply;
@@ -230,13 +298,7 @@ absl::StatusOr<ShardSearchReply> SearchSnapshot(
     reply.results.push_back(std::move(*hits));
     reply.accounts.push_back(AccountOf(*findings, i));
   }
-  reply.times.plan =
-      absl::StrCat("exact float32 scan, ", SimdTargetName(ActiveSimdTarget()));
-  for (const Chunk& chunk : chunks) {
-    reply.times.rows_scanned += chunk.end - chunk.begin;
-  }
-  reply.times.bytes_scanned =
-      reply.times.rows_scanned * spec.dimension * int64_t{4};
+  DescribeScan(scans, reply.accounts, spec.dimension, &reply.times);
   reply.times.scan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return reply;
 }

@@ -151,6 +151,46 @@ TEST_P(ShardingInvariance, WordVectorsGiveTheModelsBytes) {
   ExpectModelAnswers(cluster, "words", rows, Metric::kCosine, queries, 5, 10);
 }
 
+TEST_P(ShardingInvariance, CodedSegmentsGiveTheModelsBytes) {
+  // Enough rows a shard for sealed segments with 8-bit codes, some of them
+  // deleted or replaced since.
+  LocalCluster cluster({GetParam().shards, GetParam().threads, 1024});
+  std::mt19937_64 random(TestSeed(3));
+  for (const Metric metric : kMetrics) {
+    const std::string name(MetricName(metric));
+    const Rows words = WordRows(10000);
+    Rows rows = words;
+    ASSERT_TRUE(cluster.Create(name, 100, metric).ok());
+    std::vector<Point> points = ToPoints(rows);
+    for (size_t from = 0; from < points.size(); from += 2500) {
+      ASSERT_TRUE(
+          cluster
+              .Upsert(name,
+                      {points.begin() + static_cast<int64_t>(from),
+                       points.begin() + static_cast<int64_t>(from) + 2500})
+              .ok());
+    }
+    std::vector<PointId> gone;
+    Rows moved;
+    for (PointId id = 0; id < 10000; id += 7) gone.push_back(id);
+    for (PointId id = 1; id < 10000; id += 35) moved[id] = words.at(id + 1);
+    for (const PointId id : gone) rows.erase(id);
+    for (const auto& [id, row] : moved) rows[id] = row;
+    ASSERT_TRUE(cluster.Delete(name, gone).ok());
+    ASSERT_TRUE(cluster.Upsert(name, ToPoints(moved)).ok());
+
+    std::vector<std::vector<float>> queries;
+    for (PointId id = 1; id < 10000; id += 550) queries.push_back(words.at(id));
+    ExpectModelAnswers(cluster, name, rows, metric, queries, 1, 10);
+    ExpectModelAnswers(cluster, name, rows, metric, queries, 19, 100);
+    const auto reply = cluster.Search(Request(name, queries, 1));
+    ASSERT_TRUE(reply.ok());
+    for (const auto& [shard, times] : reply->shard_times) {
+      EXPECT_THAT(times.plan, testing::StartsWith("exact int8 codes"));
+    }
+  }
+}
+
 TEST_P(ShardingInvariance, EmptyCollectionsAnswerWithEmptyLists) {
   // A public report of an empty index answering id 0: faiss#3830.
   LocalCluster cluster({GetParam().shards, GetParam().threads});
