@@ -51,6 +51,13 @@ FakeCluster::FakeCluster(int32_t shards, FakeShardClient::Options fake_options,
   coordinator = *std::move(created);
 }
 
+FakeCluster::~FakeCluster() {
+  coordinator.reset();
+  for (const auto& fake : fakes) {
+    fake->Stop();
+  }
+}
+
 std::vector<std::shared_ptr<ShardClient>> FakeCluster::clients() const {
   return {fakes.begin(), fakes.end()};
 }

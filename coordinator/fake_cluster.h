@@ -81,6 +81,10 @@ struct FakeCluster {
   explicit FakeCluster(int32_t shards,
                        FakeShardClient::Options fake_options = {},
                        CoordinatorOptions options = {});
+  FakeCluster(const FakeCluster&) = delete;
+  FakeCluster& operator=(const FakeCluster&) = delete;
+  // Stops the shards.
+  ~FakeCluster();
 
   FakeShardClient& shard(int32_t i) { return *fakes[static_cast<size_t>(i)]; }
   std::vector<std::shared_ptr<ShardClient>> clients() const;

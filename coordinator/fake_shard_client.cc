@@ -17,7 +17,9 @@ FakeShardClient::FakeShardClient(int32_t shard_id, int32_t shards_total,
   }
 }
 
-FakeShardClient::~FakeShardClient() {
+FakeShardClient::~FakeShardClient() { Stop(); }
+
+void FakeShardClient::Stop() {
   std::vector<absl::AnyInvocable<void()>> dropped;
   {
     MutexLock lock(&mu_);
@@ -100,11 +102,6 @@ CallContext FakeShardClient::last_call(const std::string& method) const {
 int64_t FakeShardClient::open_scans() const {
   MutexLock lock(&mu_);
   return open_scans_;
-}
-
-int64_t FakeShardClient::held() const {
-  MutexLock lock(&mu_);
-  return static_cast<int64_t>(held_.size());
 }
 
 void FakeShardClient::SetCatalogue(Catalogue catalogue) {

@@ -38,8 +38,13 @@ class FakeShardClient : public ShardClient {
   FakeShardClient(int32_t shard_id, int32_t shards_total)
       : FakeShardClient(shard_id, shards_total, Options()) {}
   FakeShardClient(int32_t shard_id, int32_t shards_total, Options options);
-  // Drops what is held; ends what its own thread has begun.
+  // Stop().
   ~FakeShardClient() override;
+
+  // Drops what is held; ends what its own thread has begun. Whoever made it
+  // calls this before letting go: the last reference may be dropped inside a
+  // reply, on that thread, which cannot wait for itself.
+  void Stop();
 
   // Faults. `method` is the name of a ShardClient method; scans fail and are
   // held page by page as "Next".
@@ -62,7 +67,10 @@ class FakeShardClient : public ShardClient {
   // Of the last call of the method. REQUIRES: there was one.
   CallContext last_call(const std::string& method) const;
   int64_t open_scans() const;
-  int64_t held() const;
+  int64_t held() const {
+    MutexLock lock(&mu_);
+    return static_cast<int64_t>(held_.size());
+  }
 
   // The model's own state, without calls.
   void SetCatalogue(Catalogue catalogue);

@@ -117,6 +117,33 @@ TEST_F(ScanTest, TheLimitIsOfTheWholeScan) {
   }
 }
 
+TEST_F(ScanTest, TheShardThatReachesTheLimitIsTheLastAsked) {
+  FakeCluster cluster(2);
+  Fill(&cluster, 30);
+  ScanRequest request;
+  request.limit = cluster.shard(0).points("c");
+  ASSERT_GT(request.limit, 0);
+  auto scanned = ScanAll(cluster, request);
+  ASSERT_TRUE(scanned.ok());
+  EXPECT_EQ(static_cast<int64_t>(scanned->size()), request.limit);
+  EXPECT_EQ(cluster.shard(1).calls("Scan"), 0);
+}
+
+TEST_F(ScanTest, AShardThatHasEndedIsLetGoOf) {
+  FakeCluster cluster(2);
+  Fill(&cluster, 30);
+  ScanRequest request;
+  request.collection = "c";
+  auto stream = cluster.coordinator->Scan(request, {});
+  while (cluster.shard(1).calls("Scan") == 0) {
+    ASSERT_TRUE(Wait<ScanPage>([&](Done<ScanPage> done) {
+                  stream->Next(std::move(done));
+                }).ok());
+  }
+  EXPECT_EQ(cluster.shard(0).open_scans(), 0);
+  EXPECT_EQ(cluster.shard(1).open_scans(), 1);
+}
+
 TEST_F(ScanTest, AFilterReachesTheShards) {
   FakeCluster cluster(3);
   Fill(&cluster, 40);

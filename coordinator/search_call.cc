@@ -105,8 +105,14 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
   }
 
   void Scatter() {
+    std::shared_ptr<const SearchRequest> asked = request_;
+    if (request_->radius.has_value()) {
+      auto allowed = std::make_shared<SearchRequest>(*request_);
+      --allowed->k;
+      asked = std::move(allowed);
+    }
     ScatterSearch(
-        context_->shards, request_, call_, context_->merge_reserve,
+        context_->shards, std::move(asked), call_, context_->merge_reserve,
         [self = shared_from_this()](absl::StatusOr<ShardReplies> replies) {
           if (!replies.ok()) {
             self->done_(replies.status());

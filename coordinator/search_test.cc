@@ -244,6 +244,41 @@ TEST(Search, TooManyWithinARadiusOnOneShardIsNoPartialAnswer) {
             absl::StatusCode::kResourceExhausted);
 }
 
+// A shard that remembers how many hits it was asked for.
+class CountingShard final : public FakeShardClient {
+ public:
+  CountingShard() : FakeShardClient(0, 1) {}
+  void Search(std::shared_ptr<const SearchRequest> request, CallContext call,
+              Done<ShardSearchReply> done) override {
+    asked = request->k;
+    FakeShardClient::Search(std::move(request), std::move(call),
+                            std::move(done));
+  }
+  int64_t asked = 0;
+};
+
+TEST(Search, ShardsAreToldTheNumberAllowedWithinARadius) {
+  auto shard = std::make_shared<CountingShard>();
+  auto coordinator = Coordinator::Create({shard}, {});
+  ASSERT_TRUE(coordinator.ok());
+  CollectionSpec spec;
+  spec.name = "c";
+  spec.dimension = 1;
+  ASSERT_TRUE(Wait<CollectionSpec>([&](Done<CollectionSpec> done) {
+                (*coordinator)->CreateCollection(spec, {}, std::move(done));
+              }).ok());
+  auto asked = [&](SearchRequest request) {
+    EXPECT_TRUE(Wait<SearchReply>([&](Done<SearchReply> done) {
+                  (*coordinator)->Search(request, {}, std::move(done));
+                }).ok());
+    return shard->asked;
+  };
+  SearchRequest request = Nearest("c", {0}, 10001);
+  request.radius = 1;
+  EXPECT_EQ(asked(request), 10000);
+  EXPECT_EQ(asked(Nearest("c", {0}, 10000)), 10000);
+}
+
 TEST(Search, LimitsAreNamedBeforeAnyShardHears) {
   CoordinatorOptions options;
   options.limits.k = 10;
@@ -391,69 +426,6 @@ TEST(Search, OneShardDownFailsOrIsReportedAsThePolicySays) {
     EXPECT_TRUE(partial->coverage.estimated);
     EXPECT_FALSE(partial->results[0].exact);
   }
-}
-
-TEST(Search, AStaleShardIsRepairedAndTheSearchRepeated) {
-  FakeCluster cluster(2);
-  ASSERT_TRUE(cluster.Create("c", 1).ok());
-  ASSERT_TRUE(cluster
-                  .Upsert("c", {MakePoint(1, {1}), MakePoint(2, {2}),
-                                MakePoint(3, {3})})
-                  .ok());
-  cluster.shard(1).SetCatalogue(Catalogue());
-  auto reply = cluster.Search(Nearest("c", {0}, 3));
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_TRUE(reply->results[0].exact) << reply->certificate.withheld;
-  EXPECT_EQ(cluster.shard(0).calls("Search"), 2);
-}
-
-TEST(Search, AnAnswerAtAnOldVersionIsUncertifiedAndTheShardRepaired) {
-  FakeCluster cluster(2);
-  ASSERT_TRUE(cluster.Create("c", 1).ok());
-  const Catalogue old = cluster.shard(1).catalogue();
-  ASSERT_TRUE(cluster.Create("d", 1).ok());
-  cluster.shard(1).SetCatalogue(old);
-  auto reply = cluster.Search(Nearest("c", {0}, 3));
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_FALSE(reply->results[0].exact);
-  EXPECT_THAT(reply->certificate.withheld,
-              HasSubstr("shard 1 answered at catalogue version 1"));
-  EXPECT_EQ(cluster.shard(1).catalogue().version, 2);
-  reply = cluster.Search(Nearest("c", {0}, 3));
-  ASSERT_TRUE(reply.ok());
-  EXPECT_TRUE(reply->results[0].exact) << reply->certificate.withheld;
-}
-
-TEST(Search, ANewerCatalogueElsewhereIsFetchedAndCertified) {
-  FakeCluster cluster(2);
-  ASSERT_TRUE(cluster.Create("c", 1).ok());
-  auto other = Coordinator::Create(cluster.clients(), {});
-  ASSERT_TRUE(other.ok());
-  ASSERT_TRUE(cluster.Create("d", 1).ok());
-  auto reply = Wait<SearchReply>([&](Done<SearchReply> done) {
-    (*other)->Search(Nearest("c", {0}, 3), {}, std::move(done));
-  });
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_TRUE(reply->results[0].exact) << reply->certificate.withheld;
-  EXPECT_EQ(reply->certificate.map_version, 2);
-  EXPECT_EQ((*other)->catalogue()->version, 2);
-}
-
-TEST(Search, ACollectionRemadeElsewhereIsSearchedAnew) {
-  FakeCluster cluster(2);
-  ASSERT_TRUE(cluster.Create("c", 1, Metric::kSquaredL2, 4).ok());
-  auto other = Coordinator::Create(cluster.clients(), {});
-  ASSERT_TRUE(other.ok());
-  auto dropped = Wait<int64_t>([&](Done<int64_t> done) {
-    cluster.coordinator->DeleteCollection("c", {}, std::move(done));
-  });
-  ASSERT_TRUE(dropped.ok());
-  ASSERT_TRUE(cluster.Create("c", 1, Metric::kSquaredL2, 8).ok());
-  auto reply = Wait<SearchReply>([&](Done<SearchReply> done) {
-    (*other)->Search(Nearest("c", {0}, 3), {}, std::move(done));
-  });
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_TRUE(reply->results[0].exact) << reply->certificate.withheld;
 }
 
 TEST(Search, RepliesEndedByCancellationAreCancelled) {

@@ -31,6 +31,8 @@ class PointStream {
   virtual void Next(Done<ScanPage> done) = 0;
 };
 
+// May be let go of for the last time inside a `done`, so on a thread that runs
+// one: whoever owns such threads ends them before dropping its reference.
 class ShardClient {
  public:
   virtual ~ShardClient() = default;
