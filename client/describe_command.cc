@@ -43,7 +43,7 @@ void PrintShards(const v1::DescribeResponse& cluster, std::ostream& out) {
                {"points"},
                {"memory"},
                {"sequence"},
-               {"start"},
+               {"starts"},
                {"queue"},
                {"threads"},
                {"reason", Align::kLeft}});
