@@ -5,6 +5,7 @@
 #define COTERIE_API_SHARD_MESSAGES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,18 +15,49 @@
 
 namespace coterie {
 
-// Upserts and deletes of one shard's points. Validated whole by the sender;
-// the shard checks collection, dimension and slot ownership again.
+// Names one write of one client, so that a repeat of it is known. Sequences of
+// a client rise from one write to the next; a shard takes a write whose
+// sequence is not above the client's last in a slot for a repeat.
+struct RequestId {
+  std::string client_id;  // 1..kMostClientIdBytes bytes
+  int64_t sequence = 0;   // >= 0
+
+  friend bool operator==(const RequestId&, const RequestId&) = default;
+};
+inline constexpr int64_t kMostClientIdBytes = 64;
+
+// New attributes of a stored point.
+struct AttributeUpdate {
+  PointId id = 0;
+  Attributes attributes;
+};
+
+enum class AttributeMode {
+  kMerge,    // named attributes are set, others stay
+  kReplace,  // they become the whole set
+};
+
+// Upserts and deletes of one shard's points, or updates alone. Validated whole
+// by the sender; the shard checks collection, dimension and slot ownership
+// again, and the limits of merged attributes.
 struct WriteBatch {
   std::string collection;
   std::vector<Point> upserts;
   std::vector<PointId> deletes;
+  std::vector<AttributeUpdate> updates = {};
+  AttributeMode mode = AttributeMode::kMerge;  // of updates
+  std::optional<RequestId> request_id = {};
 };
 
+// Counts are of what this arrival of the request did.
 struct WriteReply {
   int64_t upserted = 0;
   int64_t deleted = 0;   // ids that were stored
   int64_t sequence = 0;  // visible to every later read
+  int64_t updated = 0;
+  std::vector<PointId> missing = {};  // of updates: ids that are not stored
+  // Items left alone because their slot had applied the request before.
+  int64_t duplicates = 0;
 };
 
 struct GetRequest {
