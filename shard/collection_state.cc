@@ -18,6 +18,11 @@ constexpr int64_t kDeadShare = 5;
 
 constexpr int64_t kNow = std::numeric_limits<int64_t>::max();
 
+// What a tail can have, whatever the tuning says.
+int64_t Capacity(int64_t wanted, int64_t most) {
+  return std::clamp<int64_t>(std::min(wanted, most), 1, int64_t{1} << 30);
+}
+
 RowShape ShapeOf(const CollectionSpec& spec) {
   return {spec.dimension, spec.metric};
 }
@@ -86,11 +91,10 @@ void CollectionState::StartLoad(int64_t expected) {
 void CollectionState::Load(PointId id, VectorView vector) {
   if (tail_ != nullptr && tail_->size() == tail_->capacity()) FinishLoad();
   if (tail_ == nullptr) {
-    const int64_t most =
-        std::max<int64_t>(1, tuning_.segment_bytes / shape_.row_bytes());
-    tail_ = Segment::NewTail(
-        shape_, std::clamp<int64_t>(load_remaining_, kFirstTailRows, most),
-        /*indexed=*/false);
+    const int64_t most = tuning_.segment_bytes / shape_.row_bytes();
+    const int64_t wanted = std::max(kFirstTailRows, load_remaining_);
+    tail_ = Segment::NewTail(shape_, Capacity(wanted, most),
+                             /*indexed=*/false);
   }
   tail_->Append(id, vector);
   --load_remaining_;
@@ -128,8 +132,7 @@ bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence) {
     const int64_t most =
         std::min(tuning_.tail_rows, tuning_.tail_bytes / shape_.row_bytes());
     const int64_t wanted = std::max(kFirstTailRows, rows_live_);
-    tail_ =
-        Segment::NewTail(shape_, std::max<int64_t>(1, std::min(wanted, most)));
+    tail_ = Segment::NewTail(shape_, Capacity(wanted, most));
   }
   tail_->Append(id, vector);
   CountRow(id, 1);

@@ -101,7 +101,7 @@ TEST(CollectionState, EqualsAMapAtEverySnapshot) {
 
 TEST(CollectionState, LoadGivesWhatUpsertsGive) {
   SegmentTuning tuning;
-  tuning.segment_bytes = 1100 * 24;  // several segments
+  tuning.segment_bytes = 700 * 24;  // several segments
   CollectionState state(Spec(), 0, tuning);
   Model model;
   state.StartLoad(3);  // far too few: only a hint
