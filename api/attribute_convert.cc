@@ -20,6 +20,8 @@ absl::Status CheckText(absl::string_view text, absl::string_view field) {
   return InvalidField(field, absl::StrCat(Quoted(text), " is not UTF-8"));
 }
 
+}  // namespace
+
 void EncodeAttributeValue(const AttributeValue& value,
                           v1::AttributeValue* out) {
   std::visit(
@@ -40,8 +42,6 @@ void EncodeAttributeValue(const AttributeValue& value,
       },
       value);
 }
-
-}  // namespace
 
 absl::Status CheckAttributeKey(absl::string_view key, absl::string_view field,
                                const Limits& limits) {
@@ -119,6 +119,17 @@ void EncodeAttributes(
     google::protobuf::Map<std::string, v1::AttributeValue>* out) {
   for (const auto& [key, value] : attributes) {
     EncodeAttributeValue(value, &(*out)[key]);
+  }
+}
+
+void EncodeSelector(const AttributeSelector& selector,
+                    v1::AttributeSelector* out) {
+  if (selector.all) {
+    out->set_all(true);
+    return;
+  }
+  for (const std::string& name : selector.names) {
+    out->mutable_names()->add_values(name);
   }
 }
 

@@ -21,6 +21,8 @@ absl::Status CheckAttributeKey(absl::string_view key, absl::string_view field,
 absl::StatusOr<AttributeValue> DecodeAttributeValue(
     const v1::AttributeValue& value, absl::string_view field);
 
+void EncodeAttributeValue(const AttributeValue& value, v1::AttributeValue* out);
+
 }  // namespace coterie
 
 #endif  // COTERIE_API_ATTRIBUTE_CONVERT_H_

@@ -77,6 +77,18 @@ void EncodeCollection(const CollectionSpec& spec, v1::Collection* out) {
   out->set_slots(spec.slots);
 }
 
+void EncodeShardStats(const ShardCollectionStats& shard,
+                      v1::ShardCollectionStats* out) {
+  out->set_shard_id(shard.shard_id);
+  out->set_points(shard.points);
+  out->set_dead_rows(shard.dead_rows);
+  out->set_sealed_segments(shard.sealed_segments);
+  out->set_tail_rows(shard.tail_rows);
+  out->set_memory_bytes(shard.memory_bytes);
+  out->set_slots(shard.slots);
+  out->set_sequence(shard.sequence);
+}
+
 void EncodeStats(const CollectionSpec& spec,
                  const std::vector<ShardCollectionStats>& shards,
                  v1::CollectionStats* out) {
@@ -85,15 +97,7 @@ void EncodeStats(const CollectionSpec& spec,
   for (const ShardCollectionStats& shard : shards) {
     points += shard.points;
     memory_bytes += shard.memory_bytes;
-    v1::ShardCollectionStats* s = out->add_shards();
-    s->set_shard_id(shard.shard_id);
-    s->set_points(shard.points);
-    s->set_dead_rows(shard.dead_rows);
-    s->set_sealed_segments(shard.sealed_segments);
-    s->set_tail_rows(shard.tail_rows);
-    s->set_memory_bytes(shard.memory_bytes);
-    s->set_slots(shard.slots);
-    s->set_sequence(shard.sequence);
+    EncodeShardStats(shard, out->add_shards());
   }
   out->set_points(points);
   out->set_vector_bytes(points * spec.dimension *

@@ -18,6 +18,8 @@ namespace coterie {
 absl::StatusOr<CollectionSpec> DecodeCollection(
     const v1::Collection& collection, const Limits& limits);
 void EncodeCollection(const CollectionSpec& spec, v1::Collection* out);
+void EncodeShardStats(const ShardCollectionStats& shard,
+                      v1::ShardCollectionStats* out);
 void EncodeStats(const CollectionSpec& spec,
                  const std::vector<ShardCollectionStats>& shards,
                  v1::CollectionStats* out);

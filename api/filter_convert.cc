@@ -141,7 +141,52 @@ absl::Status DecodeList(
   return absl::OkStatus();
 }
 
+void EncodeRange(const RangeCondition& range, v1::RangeCondition* out) {
+  out->set_attribute(range.attribute);
+  if (range.lower.has_value()) {
+    if (range.lower->inclusive) {
+      out->set_gte(range.lower->value);
+    } else {
+      out->set_gt(range.lower->value);
+    }
+  }
+  if (range.upper.has_value()) {
+    if (range.upper->inclusive) {
+      out->set_lte(range.upper->value);
+    } else {
+      out->set_lt(range.upper->value);
+    }
+  }
+}
+
+void EncodeCondition(const Condition& condition, v1::Condition* out) {
+  if (const auto* match = std::get_if<MatchCondition>(&condition)) {
+    v1::MatchCondition* m = out->mutable_match();
+    m->set_attribute(match->attribute);
+    for (const AttributeValue& value : match->any_of) {
+      EncodeAttributeValue(value, m->add_any_of());
+    }
+  } else if (const auto* range = std::get_if<RangeCondition>(&condition)) {
+    EncodeRange(*range, out->mutable_range());
+  } else if (const auto* has = std::get_if<HasAttributeCondition>(&condition)) {
+    out->mutable_has_attribute()->set_attribute(has->attribute);
+  } else {
+    const std::vector<PointId>& ids = std::get<IdCondition>(condition).ids;
+    out->mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+  }
+}
+
 }  // namespace
+
+void EncodeFilter(const Filter& filter, v1::Filter* out) {
+  for (const Condition& c : filter.must) EncodeCondition(c, out->add_must());
+  for (const Condition& c : filter.should) {
+    EncodeCondition(c, out->add_should());
+  }
+  for (const Condition& c : filter.must_not) {
+    EncodeCondition(c, out->add_must_not());
+  }
+}
 
 absl::StatusOr<Filter> DecodeFilter(const v1::Filter& filter,
                                     absl::string_view field,

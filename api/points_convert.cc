@@ -43,6 +43,8 @@ class SeenIds {
   absl::flat_hash_map<PointId, size_t> first_;
 };
 
+}  // namespace
+
 absl::StatusOr<Point> DecodePoint(const v1::Point& point,
                                   const std::string& field,
                                   const Limits& limits) {
@@ -58,8 +60,6 @@ absl::StatusOr<Point> DecodePoint(const v1::Point& point,
   decoded.attributes = *std::move(attributes);
   return decoded;
 }
-
-}  // namespace
 
 absl::StatusOr<WriteBatch> DecodeUpsert(const v1::UpsertRequest& request,
                                         const Limits& limits) {

@@ -41,6 +41,11 @@ void EncodeAttributes(
     const Attributes& attributes,
     google::protobuf::Map<std::string, v1::AttributeValue>* out);
 
+// The inverse of DecodeFilter and DecodeSelector below.
+void EncodeFilter(const Filter& filter, v1::Filter* out);
+void EncodeSelector(const AttributeSelector& selector,
+                    v1::AttributeSelector* out);
+
 // Refuses more names than a point may have attributes. `all: false` is none.
 absl::StatusOr<AttributeSelector> DecodeSelector(
     const v1::AttributeSelector& selector, absl::string_view field,
@@ -69,6 +74,10 @@ absl::StatusOr<CountRequest> DecodeCount(const v1::CountRequest& request,
 absl::StatusOr<ScanRequest> DecodeScan(const v1::ScanRequest& request,
                                        const Limits& limits);
 
+// As DecodeUpsert of one point. `field` is the path for messages.
+absl::StatusOr<Point> DecodePoint(const v1::Point& point,
+                                  const std::string& field,
+                                  const Limits& limits);
 // The vector is written when it is not empty.
 void EncodePoint(const Point& point, v1::Point* out);
 v1::GetResponse EncodeGetReply(const GetReply& reply);

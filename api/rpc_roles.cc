@@ -17,7 +17,16 @@ constexpr RpcRoleEntry kRoles[] = {
     {"coterie.v1.PointService/Scan", RpcRole::kRead},
     {"coterie.v1.PointService/Upsert", RpcRole::kWrite},
     {"coterie.v1.SearchService/Search", RpcRole::kRead},
+    {"coterie.v1.ShardService/CollectionStats", RpcRole::kInternal},
+    {"coterie.v1.ShardService/Count", RpcRole::kInternal},
+    {"coterie.v1.ShardService/Describe", RpcRole::kInternal},
     {"coterie.v1.ShardService/Echo", RpcRole::kInternal},
+    {"coterie.v1.ShardService/Get", RpcRole::kInternal},
+    {"coterie.v1.ShardService/PutCatalogue", RpcRole::kInternal},
+    {"coterie.v1.ShardService/ReadCatalogue", RpcRole::kInternal},
+    {"coterie.v1.ShardService/Scan", RpcRole::kInternal},
+    {"coterie.v1.ShardService/Search", RpcRole::kInternal},
+    {"coterie.v1.ShardService/Write", RpcRole::kInternal},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/v1/cluster.pb.h"
 #include "api/v1/collections.pb.h"
@@ -84,7 +85,14 @@ TEST(RpcRoles, WhatChangesDataIsNotARead) {
             RpcRole::kAdmin);
   EXPECT_EQ(RoleOf("coterie.v1.CollectionService/DeleteCollection"),
             RpcRole::kAdmin);
-  EXPECT_EQ(RoleOf("coterie.v1.ShardService/Echo"), RpcRole::kInternal);
+}
+
+TEST(RpcRoles, WhatShardsServeToCoordinatorsIsInternal) {
+  for (const RpcRoleEntry& entry : RpcRoles()) {
+    EXPECT_EQ(entry.role == RpcRole::kInternal,
+              absl::StartsWith(entry.method, "coterie.v1.ShardService/"))
+        << entry.method;
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/link_use.h"
 #include "api/point.h"
 #include "index/top_k.h"
 
@@ -78,6 +79,7 @@ struct ShardSearchReply {
   std::vector<std::vector<Hit>> results;  // per query, sorted, at most k
   std::vector<QueryAccount> accounts;     // per query
   ShardTimes times;
+  LinkUse link;  // filled by the client that called
 };
 
 struct MissingShard {
@@ -115,6 +117,9 @@ struct CommunicationCost {
   int64_t bytes_received = 0;
   double measured_seconds = 0;
   double compute_seconds = 0;
+  // By the links' models as they stood before the operation.
+  double predicted_seconds = 0;
+  double ratio = 0;  // compute_seconds / measured_seconds; 0 if that is 0
 };
 
 struct SearchReply {

@@ -169,32 +169,13 @@ void EncodeShardCertificate(const ShardCertificate& shard,
   out->set_shard_id(shard.shard_id);
   out->set_sequence(shard.sequence);
   out->set_rows_live(shard.rows_live);
-  for (const SlotState& slot : shard.slots) {
-    v1::SlotState* s = out->add_slots();
-    s->set_slot(slot.slot);
-    s->set_offset(slot.offset);
-    s->set_rows(slot.rows);
-    s->set_id_checksum(slot.id_checksum);
-  }
-  for (const QueryAccount& account : shard.accounts) {
-    v1::QueryAccount* a = out->add_queries();
-    a->set_rows_evaluated(account.evaluated);
-    a->set_rows_ruled_out(account.ruled_out);
-    a->set_rows_filtered(account.filtered);
-    a->set_rows_rescored(account.rescored);
-  }
+  EncodeSlots(shard.slots, out->mutable_slots());
+  EncodeAccounts(shard.accounts, out->mutable_queries());
 }
 
 void EncodeProfile(const SearchReply& reply, v1::Profile* out) {
   for (const auto& [shard_id, times] : reply.shard_times) {
-    v1::ShardProfile* shard = out->add_shards();
-    shard->set_shard_id(shard_id);
-    shard->set_plan(times.plan);
-    shard->set_rows_scanned(times.rows_scanned);
-    shard->set_bytes_scanned(times.bytes_scanned);
-    shard->set_queue_seconds(times.queue_seconds);
-    shard->set_scan_seconds(times.scan_seconds);
-    shard->set_round_trip_seconds(times.round_trip_seconds);
+    EncodeShardTimes(shard_id, times, out->add_shards());
   }
   out->set_total_seconds(reply.total_seconds);
   out->set_merge_seconds(reply.merge_seconds);
@@ -206,6 +187,8 @@ void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out) {
   out->set_bytes_received(cost.bytes_received);
   out->set_measured_seconds(cost.measured_seconds);
   out->set_compute_seconds(cost.compute_seconds);
+  out->set_predicted_seconds(cost.predicted_seconds);
+  out->set_ratio(cost.ratio);
 }
 
 }  // namespace
@@ -233,6 +216,39 @@ absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
   status = DecodeQueries(request, limits, &decoded);
   if (!status.ok()) return status;
   return decoded;
+}
+
+void EncodeSlots(const std::vector<SlotState>& slots,
+                 google::protobuf::RepeatedPtrField<v1::SlotState>* out) {
+  for (const SlotState& slot : slots) {
+    v1::SlotState* s = out->Add();
+    s->set_slot(slot.slot);
+    s->set_offset(slot.offset);
+    s->set_rows(slot.rows);
+    s->set_id_checksum(slot.id_checksum);
+  }
+}
+
+void EncodeAccounts(const std::vector<QueryAccount>& accounts,
+                    google::protobuf::RepeatedPtrField<v1::QueryAccount>* out) {
+  for (const QueryAccount& account : accounts) {
+    v1::QueryAccount* a = out->Add();
+    a->set_rows_evaluated(account.evaluated);
+    a->set_rows_ruled_out(account.ruled_out);
+    a->set_rows_filtered(account.filtered);
+    a->set_rows_rescored(account.rescored);
+  }
+}
+
+void EncodeShardTimes(int32_t shard_id, const ShardTimes& times,
+                      v1::ShardProfile* out) {
+  out->set_shard_id(shard_id);
+  out->set_plan(times.plan);
+  out->set_rows_scanned(times.rows_scanned);
+  out->set_bytes_scanned(times.bytes_scanned);
+  out->set_queue_seconds(times.queue_seconds);
+  out->set_scan_seconds(times.scan_seconds);
+  out->set_round_trip_seconds(times.round_trip_seconds);
 }
 
 v1::SearchResponse EncodeSearchReply(const SearchReply& reply, bool profile) {

@@ -3,6 +3,9 @@
 #ifndef COTERIE_API_SEARCH_CONVERT_H_
 #define COTERIE_API_SEARCH_CONVERT_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "api/limits.h"
 #include "api/search.h"
@@ -17,6 +20,14 @@ namespace coterie {
 // or limits.k + 1 for a radius.
 absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
                                            const Limits& limits);
+
+// Parts of certificate and profile.
+void EncodeSlots(const std::vector<SlotState>& slots,
+                 google::protobuf::RepeatedPtrField<v1::SlotState>* out);
+void EncodeAccounts(const std::vector<QueryAccount>& accounts,
+                    google::protobuf::RepeatedPtrField<v1::QueryAccount>* out);
+void EncodeShardTimes(int32_t shard_id, const ShardTimes& times,
+                      v1::ShardProfile* out);
 
 // `profile`: also certificate, profile and cost.
 v1::SearchResponse EncodeSearchReply(const SearchReply& reply, bool profile);

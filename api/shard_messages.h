@@ -11,6 +11,7 @@
 
 #include "api/collection.h"
 #include "api/filter.h"
+#include "api/link_use.h"
 #include "api/point.h"
 
 namespace coterie {
@@ -70,6 +71,7 @@ struct GetRequest {
 struct GetReply {
   std::vector<Point> points;  // found, in the order asked
   std::vector<PointId> missing;
+  LinkUse link;  // filled by the client that called
 };
 
 struct CountRequest {
