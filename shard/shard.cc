@@ -314,6 +314,16 @@ Shard::Shard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Shard::~Shard() { Stop(); }
 
+int32_t Shard::shard_id() const { return impl_->options_.shard_id; }
+
+const std::string& Shard::cluster_uuid() const {
+  return impl_->partition_->identity().cluster_uuid;
+}
+
+int64_t Shard::incarnation() const {
+  return impl_->partition_->identity().incarnation;
+}
+
 void Shard::Stop() { impl_->Stop(); }
 
 void Shard::Search(std::shared_ptr<const SearchRequest> request,

@@ -56,6 +56,12 @@ class Shard {
   // Stop(), then closes the store.
   ~Shard();
 
+  // Who this is; immutable.
+  int32_t shard_id() const;
+  const std::string& cluster_uuid() const;
+  // Counts openings of the store: this one's number.
+  int64_t incarnation() const;
+
   // Refuses new work, lets admitted work end, returns when idle. Idempotent.
   void Stop();
 
