@@ -114,11 +114,13 @@ absl::StatusOr<WriteReply> SumWrites(
 absl::StatusOr<OwnersGetReply> InOrder(
     const std::vector<PointId>& ids, const std::vector<int32_t>& shards,
     std::vector<absl::StatusOr<GetReply>> replies) {
+  OwnersGetReply out;
   absl::flat_hash_map<PointId, Point> found;
   for (size_t i = 0; i < replies.size(); ++i) {
     if (!replies[i].ok()) {
       return WithShard(replies[i].status(), shards[i]);
     }
+    out.links.emplace_back(shards[i], replies[i]->link);
     for (Point& point : replies[i]->points) {
       const PointId id = point.id;
       found.insert_or_assign(id, std::move(point));
@@ -128,8 +130,6 @@ absl::StatusOr<OwnersGetReply> InOrder(
   for (PointId id : ids) {
     ++uses[id];
   }
-  OwnersGetReply out;
-  out.shards_asked = static_cast<int64_t>(shards.size());
   for (PointId id : ids) {
     auto it = found.find(id);
     if (it == found.end()) {

@@ -7,11 +7,14 @@
 #define COTERIE_COORDINATOR_POINT_CALLS_H_
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "api/call.h"
 #include "api/collection.h"
 #include "api/limits.h"
+#include "api/link_use.h"
 #include "api/shard_messages.h"
 #include "coordinator/shard_client.h"
 
@@ -32,10 +35,11 @@ absl::Status CheckVectors(const CollectionSpec& spec, const WriteBatch& batch);
 void WriteToOwners(const ShardSet& shards, const CollectionSpec& spec,
                    WriteBatch batch, CallContext call, Done<WriteReply> done);
 
-// What a get found, and how many shards were asked.
+// What a get found, and what it took.
 struct OwnersGetReply {
-  GetReply reply;  // in the order of the request, repeated ids repeated
-  int64_t shards_asked = 0;
+  // In the order of the request, repeated ids repeated; its link is unset.
+  GetReply reply;
+  std::vector<std::pair<int32_t, LinkUse>> links;  // of each shard asked
 };
 
 // Reads each id from its owner. Fails if one owner fails.

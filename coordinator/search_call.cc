@@ -75,7 +75,11 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
  private:
   // Replaces request_ by one whose queries are all vectors.
   absl::Status Resolve(OwnersGetReply got) {
-    messages_ += 2 * got.shards_asked;
+    double slowest = 0;
+    for (const auto& [shard, use] : got.links) {
+      slowest = std::max(slowest, Account(shard, use));
+    }
+    cost_.predicted_seconds += slowest;
     absl::flat_hash_map<PointId, std::vector<float>> vectors;
     for (Point& point : got.reply.points) {
       const PointId id = point.id;
@@ -122,9 +126,34 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
         });
   }
 
+  // Adds a request and its reply to the cost. Returns the seconds they should
+  // have been on the link, if the caller wants to know.
+  double Account(int32_t shard, const LinkUse& use) {
+    cost_.messages += 2;
+    cost_.bytes_sent += use.bytes_sent;
+    cost_.bytes_received += use.bytes_received;
+    return request_->profile ? context_->links.Predict(shard, use) : 0;
+  }
+
+  void AccountAll(const ShardReplies& replies) {
+    double slowest = 0;
+    for (size_t i = 0; i < replies.size(); ++i) {
+      const auto shard = static_cast<int32_t>(i);
+      if (!replies[i].ok()) {
+        cost_.messages += 2;
+        continue;
+      }
+      const LinkUse& use = replies[i]->link;
+      slowest = std::max(slowest, Account(shard, use));
+      // Only now, so that no call predicts itself.
+      context_->links.Observe(shard, use, replies[i]->times.round_trip_seconds);
+    }
+    cost_.predicted_seconds += slowest;
+  }
+
   // Compares the shards' catalogue versions with the route's.
   void Reconcile(ShardReplies replies) {
-    messages_ += 2 * static_cast<int64_t>(replies.size());
+    AccountAll(replies);
     const int64_t version = route_.catalogue->version;
     bool newer = false;
     for (size_t i = 0; i < replies.size(); ++i) {
@@ -184,9 +213,12 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
     for (const auto& [shard, times] : reply.shard_times) {
       slowest = std::max(slowest, times.queue_seconds + times.scan_seconds);
     }
-    reply.cost.messages = messages_;
-    reply.cost.compute_seconds = slowest;
-    reply.cost.measured_seconds = std::max(0.0, reply.total_seconds - slowest);
+    cost_.compute_seconds = slowest;
+    cost_.measured_seconds = std::max(0.0, reply.total_seconds - slowest);
+    if (cost_.measured_seconds > 0) {
+      cost_.ratio = cost_.compute_seconds / cost_.measured_seconds;
+    }
+    reply.cost = cost_;
     done_(std::move(reply));
   }
 
@@ -196,7 +228,7 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
   CollectionRoute route_;
   const CallContext call_;
   Done<SearchReply> done_;
-  int64_t messages_ = 0;  // requests and replies
+  CommunicationCost cost_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // One search over all shards: queries by id resolved, scattered, merged.
 //
-// Stateless but for the counter in SearchContext; any thread. Nothing blocks.
+// Stateless but for SearchContext; any thread. Nothing blocks.
 
 #ifndef COTERIE_COORDINATOR_SEARCH_CALL_H_
 #define COTERIE_COORDINATOR_SEARCH_CALL_H_
@@ -16,6 +16,7 @@
 #include "api/limits.h"
 #include "api/search.h"
 #include "coordinator/catalogue_store.h"
+#include "coordinator/link_models.h"
 #include "coordinator/shard_client.h"
 
 namespace coterie {
@@ -25,6 +26,7 @@ struct SearchContext {
   ShardSet shards;
   std::shared_ptr<CatalogueStore> catalogue;
   absl::Duration merge_reserve;
+  LinkModels links;
   std::atomic<int64_t> duplicate_ids_met{0};
 };
 

@@ -1,0 +1,242 @@
+#include "coordinator/grpc_shard_client.h"
+
+#include <grpc/grpc.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/link_use.h"
+#include "api/shard_convert.h"
+#include "api/v1/shard.grpc.pb.h"
+#include "coordinator/remote_scan.h"
+#include "coordinator/shard_link.h"
+
+namespace coterie {
+namespace {
+
+// One unary RPC under way.
+template <typename Request, typename Response, typename Reply>
+struct RemoteCall {
+  using Decode = absl::AnyInvocable<absl::StatusOr<Reply>(const Response&,
+                                                          const LinkUse&)>;
+
+  RemoteCall(std::shared_ptr<ShardLink> shard_link, CallContext caller)
+      : link(std::move(shard_link)),
+        target(link->target()),
+        call(std::move(caller)) {}
+
+  void Finish(const grpc::Status& status) {
+    cancel.reset();
+    absl::Status outcome = link->Outcome(status, call, target->address);
+    if (outcome.ok()) {
+      outcome = link->Receive(response, response.header(), &use);
+    }
+    if (!outcome.ok()) return done(std::move(outcome));
+    absl::StatusOr<Reply> reply = decode(response, use);
+    if (!reply.ok()) reply = link->Named(reply.status());
+    done(std::move(reply));
+  }
+
+  const std::shared_ptr<ShardLink> link;
+  const std::shared_ptr<const ShardLink::Target> target;
+  const CallContext call;
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+  Done<Reply> done;
+  Decode decode;
+  LinkUse use;
+  std::optional<CancelCallback> cancel;
+};
+
+template <typename Request, typename Response>
+using StubMethod = void (v1::ShardService::StubInterface::async_interface::*)(
+    grpc::ClientContext*, const Request*, Response*,
+    std::function<void(grpc::Status)>);
+
+class RemoteShardClient final : public GrpcShardClient {
+ public:
+  RemoteShardClient(int32_t shard_id, std::shared_ptr<grpc::Channel> channel,
+                    std::string address, GrpcShardClientOptions options)
+      : link_(std::make_shared<ShardLink>(shard_id, std::move(options))) {
+    link_->SetTarget(std::move(channel), std::move(address));
+  }
+
+  int32_t shard_id() const override { return link_->shard_id(); }
+  std::string address() const override { return link_->target()->address; }
+  void SetChannel(std::shared_ptr<grpc::Channel> channel,
+                  std::string address) override {
+    link_->SetTarget(std::move(channel), std::move(address));
+  }
+  int64_t incarnation() const override { return link_->incarnation(); }
+
+  void Search(std::shared_ptr<const SearchRequest> request, CallContext call,
+              Done<ShardSearchReply> done) override {
+    v1::ShardSearchRequest encoded;
+    EncodeShardRequest(*request, &encoded);
+    Start<v1::ShardSearchResponse, ShardSearchReply>(
+        &Async::Search, std::move(encoded), std::move(call), std::move(done),
+        [request = std::move(request)](
+            const v1::ShardSearchResponse& response,
+            const LinkUse& use) -> absl::StatusOr<ShardSearchReply> {
+          auto reply = DecodeShardReply(response, *request);
+          if (reply.ok()) reply->link = use;
+          return reply;
+        });
+  }
+
+  void Write(WriteBatch batch, CallContext call,
+             Done<WriteReply> done) override {
+    v1::ShardWriteRequest encoded;
+    EncodeShardRequest(batch, &encoded);
+    Start<v1::ShardWriteResponse, WriteReply>(&Async::Write, std::move(encoded),
+                                              std::move(call), std::move(done));
+  }
+
+  void Get(GetRequest request, CallContext call, Done<GetReply> done) override {
+    v1::ShardGetRequest encoded;
+    EncodeShardRequest(request, &encoded);
+    Start<v1::ShardGetResponse, GetReply>(
+        &Async::Get, std::move(encoded), std::move(call), std::move(done),
+        [request = std::move(request)](
+            const v1::ShardGetResponse& response,
+            const LinkUse& use) -> absl::StatusOr<GetReply> {
+          auto reply = DecodeShardReply(response, request);
+          if (reply.ok()) reply->link = use;
+          return reply;
+        });
+  }
+
+  void Count(CountRequest request, CallContext call,
+             Done<CountReply> done) override {
+    v1::ShardCountRequest encoded;
+    EncodeShardRequest(request, &encoded);
+    Start<v1::ShardCountResponse, CountReply>(&Async::Count, std::move(encoded),
+                                              std::move(call), std::move(done));
+  }
+
+  std::unique_ptr<PointStream> Scan(ScanRequest request,
+                                    CallContext call) override {
+    return StartRemoteScan(link_, request, std::move(call));
+  }
+
+  void ReadCatalogue(CallContext call, Done<Catalogue> done) override {
+    Start<v1::ReadCatalogueResponse, Catalogue>(
+        &Async::ReadCatalogue, v1::ReadCatalogueRequest(), std::move(call),
+        std::move(done));
+  }
+
+  void PutCatalogue(int64_t expected_version, Catalogue catalogue,
+                    CallContext call, Done<int64_t> done) override {
+    v1::PutCatalogueRequest encoded;
+    encoded.set_expected_version(expected_version);
+    EncodeCatalogue(catalogue, encoded.mutable_catalogue());
+    Start<v1::PutCatalogueResponse, int64_t>(&Async::PutCatalogue,
+                                             std::move(encoded),
+                                             std::move(call), std::move(done));
+  }
+
+  void CollectionStats(std::string collection, CallContext call,
+                       Done<ShardCollectionStats> done) override {
+    v1::CollectionStatsRequest encoded;
+    encoded.set_collection(std::move(collection));
+    Start<v1::CollectionStatsResponse, ShardCollectionStats>(
+        &Async::CollectionStats, std::move(encoded), std::move(call),
+        std::move(done));
+  }
+
+  void Describe(CallContext call, Done<ShardDescription> done) override {
+    Start<v1::DescribeShardResponse, ShardDescription>(
+        &Async::Describe, v1::DescribeShardRequest(), std::move(call),
+        std::move(done),
+        [name = address()](
+            const v1::DescribeShardResponse& response,
+            const LinkUse& /*use*/) -> absl::StatusOr<ShardDescription> {
+          auto shard = DecodeShardReply(response);
+          if (shard.ok()) shard->address = name;
+          return shard;
+        });
+  }
+
+ private:
+  using Async = v1::ShardService::StubInterface::async_interface;
+
+  template <typename Response, typename Reply, typename Request>
+  void Start(StubMethod<Request, Response> method, Request request,
+             CallContext call, Done<Reply> done,
+             typename RemoteCall<Request, Response, Reply>::Decode decode) {
+    auto rpc = std::make_shared<RemoteCall<Request, Response, Reply>>(
+        link_, std::move(call));
+    rpc->request = std::move(request);
+    link_->Address(rpc->request.mutable_header());
+    const absl::Status admitted =
+        link_->Admit(rpc->request, rpc->call, link_->options().longest_call,
+                     &rpc->context, &rpc->use);
+    if (!admitted.ok()) return done(admitted);
+    rpc->done = std::move(done);
+    rpc->decode = std::move(decode);
+    // Before the RPC starts: afterwards it may end, and the callback with it,
+    // on another thread. gRPC keeps a cancellation that comes early.
+    rpc->cancel.emplace(rpc->call.cancel,
+                        [raw = rpc.get()] { raw->context.TryCancel(); });
+    (rpc->target->stub->async()->*method)(
+        &rpc->context, &rpc->request, &rpc->response,
+        [rpc](const grpc::Status& status) { rpc->Finish(status); });
+  }
+
+  // For replies that need no more than themselves.
+  template <typename Response, typename Reply, typename Request>
+  void Start(StubMethod<Request, Response> method, Request request,
+             CallContext call, Done<Reply> done) {
+    Start<Response, Reply>(method, std::move(request), std::move(call),
+                           std::move(done),
+                           [](const Response& response,
+                              const LinkUse& /*use*/) -> absl::StatusOr<Reply> {
+                             return DecodeShardReply(response);
+                           });
+  }
+
+  const std::shared_ptr<ShardLink> link_;
+};
+
+}  // namespace
+
+std::shared_ptr<GrpcShardClient> MakeGrpcShardClient(
+    int32_t shard_id, std::shared_ptr<grpc::Channel> channel,
+    std::string address, GrpcShardClientOptions options) {
+  return std::make_shared<RemoteShardClient>(
+      shard_id, std::move(channel), std::move(address), std::move(options));
+}
+
+std::shared_ptr<grpc::Channel> MakeShardChannel(const std::string& address,
+                                                int64_t message_bytes) {
+  const int most = static_cast<int>(
+      std::min<int64_t>(message_bytes, std::numeric_limits<int>::max()));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(most);
+  arguments.SetMaxSendMessageSize(most);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 15000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // Also how long one attempt to connect may take.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // Shards are neighbours: whatever proxy the environment names is not for
+  // them.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Another client's channel to this address shares neither its connection nor
+  // its pause after a failure.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+}  // namespace coterie
