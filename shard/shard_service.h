@@ -9,7 +9,7 @@
 #ifndef COTERIE_SHARD_SHARD_SERVICE_H_
 #define COTERIE_SHARD_SHARD_SERVICE_H_
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/service_type.h>
 
 #include <memory>
 
