@@ -79,7 +79,7 @@ struct ShardSearchReply {
   std::vector<std::vector<Hit>> results;  // per query, sorted, at most k
   std::vector<QueryAccount> accounts;     // per query
   ShardTimes times;
-  LinkUse link;  // filled by the client that called
+  LinkUse link = {};  // filled by the client that called
 };
 
 struct MissingShard {

@@ -33,6 +33,38 @@ absl::Status DecodeUpserts(const Points& points, const Limits& limits,
   return absl::OkStatus();
 }
 
+absl::Status DecodeUpdates(
+    const google::protobuf::RepeatedPtrField<v1::ShardAttributeUpdate>& updates,
+    const Limits& limits, std::vector<AttributeUpdate>* out) {
+  if (updates.size() > limits.points_per_upsert) {
+    return OverLimit("updates", updates.size(), "points_per_upsert",
+                     limits.points_per_upsert);
+  }
+  out->reserve(static_cast<size_t>(updates.size()));
+  for (int i = 0; i < updates.size(); ++i) {
+    auto attributes =
+        DecodeAttributes(updates[i].attributes(),
+                         absl::StrCat("updates[", i, "].attributes"), limits);
+    if (!attributes.ok()) return attributes.status();
+    out->push_back({updates[i].id(), *std::move(attributes)});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RequestId> DecodeRequestId(const v1::ShardRequestId& id) {
+  const auto bytes = static_cast<int64_t>(id.client_id().size());
+  if (bytes < 1 || bytes > kMostClientIdBytes) {
+    return InvalidField(
+        "request_id.client_id",
+        absl::StrCat(bytes, " bytes are not in 1..", kMostClientIdBytes));
+  }
+  if (id.sequence() < 0) {
+    return InvalidField("request_id.sequence",
+                        absl::StrCat(id.sequence(), " is negative"));
+  }
+  return RequestId{id.client_id(), id.sequence()};
+}
+
 // A point of a reply, whose vector is there exactly if it was asked for.
 absl::StatusOr<Point> DecodeFound(const v1::Point& point, bool with_vectors) {
   if (point.has_vector() != with_vectors) {
@@ -147,6 +179,16 @@ void EncodeShardRequest(const WriteBatch& batch, v1::ShardWriteRequest* out) {
     EncodePoint(point, out->add_upserts());
   }
   out->mutable_deletes()->Add(batch.deletes.begin(), batch.deletes.end());
+  for (const AttributeUpdate& update : batch.updates) {
+    v1::ShardAttributeUpdate* u = out->add_updates();
+    u->set_id(update.id);
+    EncodeAttributes(update.attributes, u->mutable_attributes());
+  }
+  out->set_replace_attributes(batch.mode == AttributeMode::kReplace);
+  if (batch.request_id.has_value()) {
+    out->mutable_request_id()->set_client_id(batch.request_id->client_id);
+    out->mutable_request_id()->set_sequence(batch.request_id->sequence);
+  }
 }
 
 absl::StatusOr<WriteBatch> DecodeShardRequest(
@@ -163,6 +205,14 @@ absl::StatusOr<WriteBatch> DecodeShardRequest(
                      limits.ids_per_request);
   }
   batch.deletes.assign(request.deletes().begin(), request.deletes().end());
+  status = DecodeUpdates(request.updates(), limits, &batch.updates);
+  if (!status.ok()) return status;
+  if (request.replace_attributes()) batch.mode = AttributeMode::kReplace;
+  if (request.has_request_id()) {
+    auto id = DecodeRequestId(request.request_id());
+    if (!id.ok()) return id.status();
+    batch.request_id = *std::move(id);
+  }
   return batch;
 }
 
@@ -170,16 +220,28 @@ void EncodeShardReply(const WriteReply& reply, v1::ShardWriteResponse* out) {
   out->set_upserted(reply.upserted);
   out->set_deleted(reply.deleted);
   out->set_sequence(reply.sequence);
+  out->set_updated(reply.updated);
+  out->mutable_missing()->Add(reply.missing.begin(), reply.missing.end());
+  out->set_duplicates(reply.duplicates);
 }
 
 absl::StatusOr<WriteReply> DecodeShardReply(
     const v1::ShardWriteResponse& response) {
-  const absl::Status status = CheckCounts({{"upserted", response.upserted()},
-                                           {"deleted", response.deleted()},
-                                           {"sequence", response.sequence()}});
+  const absl::Status status =
+      CheckCounts({{"upserted", response.upserted()},
+                   {"deleted", response.deleted()},
+                   {"sequence", response.sequence()},
+                   {"updated", response.updated()},
+                   {"duplicates", response.duplicates()}});
   if (!status.ok()) return status;
-  return WriteReply{response.upserted(), response.deleted(),
-                    response.sequence()};
+  WriteReply reply;
+  reply.upserted = response.upserted();
+  reply.deleted = response.deleted();
+  reply.sequence = response.sequence();
+  reply.updated = response.updated();
+  reply.missing.assign(response.missing().begin(), response.missing().end());
+  reply.duplicates = response.duplicates();
+  return reply;
 }
 
 // --- Get, Count, Scan -------------------------------------------------------

@@ -59,7 +59,7 @@ TEST(ShardConvert, RepliesOfOtherShardsAreRefused) {
             absl::StatusCode::kInternal);
 }
 
-TEST(ShardConvert, WritesReturnUnchanged) {
+WriteBatch EveryWrite() {
   WriteBatch batch;
   batch.collection = "c";
   batch.upserts = {{0,
@@ -72,39 +72,81 @@ TEST(ShardConvert, WritesReturnUnchanged) {
                    {~PointId{0}, {0, 0, 0}, {}},
                    {7, {1, 2, 3}, {}}};
   batch.deletes = {9, 8};
+  batch.updates = {{5, {{"a", true}}}, {6, {}}};
+  batch.mode = AttributeMode::kReplace;
+  batch.request_id = RequestId{std::string("\0\xFF", 2), 0};
+  return batch;
+}
+
+TEST(ShardConvert, WritesReturnUnchanged) {
+  const WriteBatch batch = EveryWrite();
   v1::ShardWriteRequest encoded;
   EncodeShardRequest(batch, &encoded);
   const auto decoded = DecodeShardRequest(encoded, Limits());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(decoded->collection, "c");
-  EXPECT_EQ(decoded->deletes, batch.deletes);
-  ASSERT_EQ(decoded->upserts.size(), 3U);
-  for (size_t i = 0; i < 3; ++i) {
-    ExpectSame(batch.upserts[i], decoded->upserts[i]);
+  const auto& [collection, upserts, deletes, updates, mode, request_id] =
+      *decoded;
+  EXPECT_EQ(collection, "c");
+  EXPECT_EQ(deletes, batch.deletes);
+  ASSERT_EQ(upserts.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) ExpectSame(batch.upserts[i], upserts[i]);
+  ASSERT_EQ(updates.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto& [id, attributes] = updates[i];
+    EXPECT_EQ(id, batch.updates[i].id);
+    EXPECT_EQ(attributes, batch.updates[i].attributes);
   }
+  EXPECT_EQ(mode, AttributeMode::kReplace);
+  EXPECT_EQ(request_id, batch.request_id);
+}
+
+TEST(ShardConvert, RefusesWritesThatAreNone) {
+  const auto refused = [](const std::string& field,
+                          const std::function<void(v1::ShardWriteRequest*)>& f,
+                          const Limits& limits = Limits()) {
+    v1::ShardWriteRequest encoded;
+    EncodeShardRequest(EveryWrite(), &encoded);
+    f(&encoded);
+    ExpectRefused(DecodeShardRequest(encoded, limits).status(), field);
+  };
   Limits limits;
   limits.points_per_upsert = 2;
-  ExpectRefused(DecodeShardRequest(encoded, limits).status(), "upserts",
-                {"3", "2"});
+  refused(
+      "upserts", [](auto*) {}, limits);
+  limits.points_per_upsert = 1;
+  refused(
+      "updates", [](auto* r) { r->clear_upserts(); }, limits);
   limits = Limits();
   limits.ids_per_request = 1;
-  ExpectRefused(DecodeShardRequest(encoded, limits).status(), "deletes",
-                {"2", "1"});
-  encoded.mutable_upserts(1)->clear_vector();
-  ExpectRefused(DecodeShardRequest(encoded, Limits()).status(),
-                "upserts[1].vector");
+  refused(
+      "deletes", [](auto*) {}, limits);
+  refused("collection", [](auto* r) { r->clear_collection(); });
+  refused("upserts[1].vector",
+          [](auto* r) { r->mutable_upserts(1)->clear_vector(); });
+  refused("updates[1].attributes[\"b\"]",
+          [](auto* r) { (*r->mutable_updates(1)->mutable_attributes())["b"]; });
+  refused("request_id.client_id",
+          [](auto* r) { r->mutable_request_id()->clear_client_id(); });
+  refused("request_id.client_id", [](auto* r) {
+    r->mutable_request_id()->set_client_id(std::string(65, 'x'));
+  });
+  refused("request_id.sequence",
+          [](auto* r) { r->mutable_request_id()->set_sequence(-1); });
+}
 
+TEST(ShardConvert, RepliesToWritesReturnUnchanged) {
   v1::ShardWriteResponse response;
-  EncodeShardReply(WriteReply{3, 2, 1}, &response);
+  EncodeShardReply(WriteReply{3, 2, 1, 4, {9, 0}, 5}, &response);
   const auto reply = DecodeShardReply(response);
-  ASSERT_TRUE(reply.ok());
-  const auto [upserted, deleted, sequence] = *reply;
-  EXPECT_EQ(upserted, 3);
-  EXPECT_EQ(deleted, 2);
-  EXPECT_EQ(sequence, 1);
-  response.set_deleted(-2);
-  EXPECT_EQ(DecodeShardReply(response).status().code(),
-            absl::StatusCode::kInternal);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  const auto& [upserted, deleted, sequence, updated, missing, duplicates] =
+      *reply;
+  EXPECT_THAT(
+      (std::vector<int64_t>{upserted, deleted, sequence, updated, duplicates}),
+      ElementsAre(3, 2, 1, 4, 5));
+  EXPECT_THAT(missing, ElementsAre(9, 0));
+  response.set_duplicates(-2);
+  EXPECT_TRUE(absl::IsInternal(DecodeShardReply(response).status()));
 }
 
 TEST(ShardConvert, GetsReturnUnchangedAndMustAnswerEachId) {

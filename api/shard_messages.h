@@ -71,7 +71,7 @@ struct GetRequest {
 struct GetReply {
   std::vector<Point> points;  // found, in the order asked
   std::vector<PointId> missing;
-  LinkUse link;  // filled by the client that called
+  LinkUse link = {};  // filled by the client that called
 };
 
 struct CountRequest {
