@@ -7,17 +7,19 @@
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/status_details.h"
 #include "api/v1/shard.grpc.pb.h"
 #include "coordinator/fake_cluster.h"
@@ -61,9 +63,10 @@ class Liar final : public v1::ShardService::Service {
     server_->Wait();
   }
 
-  grpc::Status Count(grpc::ServerContext*, const v1::ShardCountRequest*,
+  grpc::Status Count(grpc::ServerContext* context, const v1::ShardCountRequest*,
                      v1::ShardCountResponse* response) override {
     ++calls;
+    deadline = absl::FromChrono(context->deadline());
     response->mutable_header()->set_shard_id(shard_id);
     return status;
   }
@@ -89,6 +92,7 @@ class Liar final : public v1::ShardService::Service {
 
   int32_t shard_id = 2;
   std::atomic<int> calls{0};
+  absl::Time deadline;  // of the last Count
   grpc::Status status;
   std::vector<bool> ends;
   std::shared_ptr<GrpcShardClient> client;
@@ -160,9 +164,8 @@ TEST(GrpcShardClient, AScanEndsWithItsStream) {
 }
 
 TEST(GrpcShardClient, AShardThatCannotBeReachedIsNamedWithItsAddress) {
-  const char* folder = std::getenv("TEST_TMPDIR");
-  const std::string address = absl::StrCat(
-      "unix:", folder == nullptr ? "/tmp" : folder, "/nobody.socket");
+  const std::string address =
+      absl::StrCat("unix-abstract:coterie-nobody-", getpid());
   const auto client =
       MakeGrpcShardClient(3, MakeShardChannel(address, 16 << 20), address, {});
   const absl::Status status = Count(*client).status();
@@ -177,6 +180,18 @@ TEST(GrpcShardClient, AShardThatCannotBeReachedIsNamedWithItsAddress) {
     EXPECT_EQ(page.code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(ShardOf(page), 3);
   }
+}
+
+TEST(GrpcShardClient, DeadlinesTravel) {
+  Liar liar;
+  const absl::Time now = absl::Now();
+  CallContext call;
+  call.deadline = now + absl::Hours(2);
+  ASSERT_TRUE(Count(*liar.client, call).ok());
+  EXPECT_LT(absl::AbsDuration(liar.deadline - call.deadline), absl::Minutes(2));
+  // Without one there is the client's.
+  ASSERT_TRUE(Count(*liar.client).ok());
+  EXPECT_LT(liar.deadline - now, absl::Minutes(3));
 }
 
 TEST(GrpcShardClient, ACallThatHasEndedIsNotMade) {

@@ -57,10 +57,13 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
       v1::DescribeShardResponse* response) override;
 
  private:
-  // Counts the request; whether it is for this shard.
-  template <typename Request>
-  absl::Status Admit(const Request& request) const {
+  // Counts the request and charges it to the budget; whether it is for this
+  // shard.
+  template <typename Rpc, typename Request>
+  absl::Status Admit(Rpc* rpc, const Request& request) const {
     CountReceived(request, options_);
+    const absl::Status charged = rpc->Charge(request);
+    if (!charged.ok()) return charged;
     return CheckShardRequestHeader(request.header(), shard_->shard_id(),
                                    shard_->cluster_uuid());
   }
@@ -99,7 +102,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Echo(
     v1::EchoResponse* response) {
   auto* rpc = new UnaryCall(context, response, "ShardService/Echo",
                             kDescribeDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   rpc->Replier<bool>([this, request, response](bool) {
     response->set_payload(request->payload());
@@ -115,7 +118,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Search(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/Search",
                             kSearchDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   auto decoded = DecodeShardRequest(*request, options_.limits);
   if (!decoded.ok()) return rpc->Refuse(decoded.status());
@@ -130,7 +133,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Write(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/Write",
                             kWriteDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   auto decoded = DecodeShardRequest(*request, options_.limits);
   if (!decoded.ok()) return rpc->Refuse(decoded.status());
@@ -145,7 +148,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Get(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/Get",
                             kReadDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   auto decoded = DecodeShardRequest(*request, options_.limits);
   if (!decoded.ok()) return rpc->Refuse(decoded.status());
@@ -160,7 +163,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Count(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/Count",
                             kReadDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   auto decoded = DecodeShardRequest(*request, options_.limits);
   if (!decoded.ok()) return rpc->Refuse(decoded.status());
@@ -173,7 +176,7 @@ grpc::ServerWriteReactor<v1::ShardScanResponse>* ShardServiceImpl::Scan(
     grpc::CallbackServerContext* context, const v1::ShardScanRequest* request) {
   auto* rpc = new ScanCall<v1::ShardScanResponse>(context, "ShardService/Scan",
                                                   options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   auto decoded = DecodeShardRequest(*request, options_.limits);
   if (!decoded.ok()) return rpc->Refuse(decoded.status());
@@ -192,7 +195,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::ReadCatalogue(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/ReadCatalogue",
                             kCollectionDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   shard_->ReadCatalogue(
       rpc->call(),
@@ -211,7 +214,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::PutCatalogue(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/PutCatalogue",
                             kCollectionDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   auto decoded = DecodeCatalogue(request->catalogue());
   if (!decoded.ok()) return rpc->Refuse(decoded.status());
@@ -231,7 +234,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CollectionStats(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/CollectionStats",
                             kDescribeDeadline, options_);
-  absl::Status admitted = Admit(*request);
+  absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   admitted =
       ValidateCollectionReference(request->collection(), options_.limits);
@@ -248,7 +251,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Describe(
   const Stopwatch watch;
   auto* rpc = new UnaryCall(context, response, "ShardService/Describe",
                             kDescribeDeadline, options_);
-  const absl::Status admitted = Admit(*request);
+  const absl::Status admitted = Admit(rpc, *request);
   if (!admitted.ok()) return rpc->Refuse(admitted);
   shard_->Describe(rpc->call(),
                    Replier<ShardDescription>(rpc, watch, response));

@@ -1,5 +1,5 @@
-// A real shard served over gRPC on a loopback port, and clients of both kinds
-// for it. Test-only; clients may be used from many threads.
+// A real shard served over gRPC, and clients of both kinds for it. Test-only;
+// clients may be used from many threads.
 
 #ifndef COTERIE_TESTS_SERVED_SHARD_H_
 #define COTERIE_TESTS_SERVED_SHARD_H_
@@ -9,13 +9,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/rpc_call.h"
+#include "api/shard_messages.h"
 #include "api/wire_counters.h"
 #include "coordinator/grpc_shard_client.h"
 #include "gtest/gtest.h"
@@ -87,6 +90,27 @@ class ServedShard {
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
+};
+
+// Holds a thread of a shard until destroyed: the only one, if it has one. The
+// shard has a collection "c".
+class Blocked {
+ public:
+  explicit Blocked(Shard& shard) {
+    auto held = std::make_shared<std::promise<void>>();
+    std::future<void> holds = held->get_future();
+    shard.Count({"c", {}}, {},
+                [held, gate = open_.get_future().share()](
+                    const absl::StatusOr<CountReply>&) {
+                  held->set_value();
+                  gate.wait();
+                });
+    holds.wait();
+  }
+  ~Blocked() { open_.set_value(); }
+
+ private:
+  std::promise<void> open_;
 };
 
 }  // namespace coterie

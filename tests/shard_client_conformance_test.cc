@@ -284,15 +284,17 @@ TEST_P(Conformance, ScansEveryPointOnceOverManyPages) {
 
 TEST_P(Conformance, AScanMayBeLeftAtAnyPage) {
   options_.limits.scan_page_bytes = 256;
-  OpenWithPoints(50);
+  OpenWithPoints(100);
   ScanRequest request;
   request.collection = "c";
+  request.with_vectors = true;
   for (int pages = 0; pages < 4; ++pages) {
     std::unique_ptr<PointStream> stream = client_->Scan(request, {});
     for (int i = 0; i < pages; ++i) {
-      ASSERT_TRUE(Await<ScanPage>([&](Done<ScanPage> done) {
-                    stream->Next(std::move(done));
-                  }).ok());
+      const auto page = Await<ScanPage>(
+          [&](Done<ScanPage> done) { stream->Next(std::move(done)); });
+      ASSERT_TRUE(page.ok()) << page.status();
+      ASSERT_FALSE(page->end) << i;
     }
   }
   // Even by the callback of a page.
@@ -335,15 +337,7 @@ TEST_P(Conformance, ErrorsKeepTheirCodesAndDetails) {
 TEST_P(Conformance, AFullQueueRefusesAtOnceAndSaysWhenToTryAgain) {
   options_.queue_capacity = 1;
   OpenWithPoints(10);
-  std::promise<void> open;
-  std::shared_future<void> gate = open.get_future().share();
-  std::promise<void> blocked;
-  // Holds the shard's only thread.
-  served_->shard().Count({"c", {}}, {}, [&](const absl::StatusOr<CountReply>&) {
-    blocked.set_value();
-    gate.wait();
-  });
-  blocked.get_future().wait();
+  auto blocked = std::make_unique<Blocked>(served_->shard());
   std::promise<absl::Status> waiting;
   served_->shard().Count({"c", {}}, {}, [&](absl::StatusOr<CountReply> count) {
     waiting.set_value(count.status());
@@ -352,7 +346,7 @@ TEST_P(Conformance, AFullQueueRefusesAtOnceAndSaysWhenToTryAgain) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(RetryAfterOf(refused.status()).has_value()) << refused.status();
   ExpectNamed(refused.status());
-  open.set_value();
+  blocked.reset();
   EXPECT_TRUE(waiting.get_future().get().ok());
 }
 
@@ -372,14 +366,7 @@ TEST_P(Conformance, EndedCallsDoNothing) {
 
 TEST_P(Conformance, CancellingEndsACallThatWaits) {
   OpenWithPoints(10);
-  std::promise<void> open;
-  std::shared_future<void> gate = open.get_future().share();
-  std::promise<void> blocked;
-  served_->shard().Count({"c", {}}, {}, [&](const absl::StatusOr<CountReply>&) {
-    blocked.set_value();
-    gate.wait();
-  });
-  blocked.get_future().wait();
+  auto blocked = std::make_unique<Blocked>(served_->shard());
   const auto parent = std::make_shared<CancelToken>();
   const auto token = std::make_shared<CancelToken>(parent);
   std::promise<absl::Status> ended;
@@ -390,9 +377,8 @@ TEST_P(Conformance, CancellingEndsACallThatWaits) {
                   });
   parent->Cancel();
   // Over the wire the answer does not wait for the shard's thread.
-  if (GetParam() == Kind::kInProcess) open.set_value();
+  if (GetParam() == Kind::kInProcess) blocked.reset();
   EXPECT_EQ(ended.get_future().get().code(), absl::StatusCode::kCancelled);
-  if (GetParam() == Kind::kGrpc) open.set_value();
 }
 
 TEST_P(Conformance, AStoppedShardIsUnavailable) {

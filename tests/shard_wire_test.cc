@@ -3,6 +3,7 @@
 // that are miscounted. (Shards that lie: coordinator/grpc_shard_client_test.)
 
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -113,25 +114,6 @@ class Watcher {
       ABSL_GUARDED_BY(mu_);
 };
 
-// Holds the only thread of a shard until destroyed.
-class Blocked {
- public:
-  explicit Blocked(Shard& shard) {
-    std::promise<void> held;
-    std::shared_future<void> gate = open_.get_future().share();
-    shard.Count({"c", {}}, {},
-                [&held, gate](const absl::StatusOr<CountReply>&) {
-                  held.set_value();
-                  gate.wait();
-                });
-    held.get_future().wait();
-  }
-  ~Blocked() { open_.set_value(); }
-
- private:
-  std::promise<void> open_;
-};
-
 TEST(ShardWire, CancellingReachesTheShardAtOnce) {
   Watcher watcher;
   ServedShard served(OnlyShard(), watcher.Observer());
@@ -160,9 +142,8 @@ TEST(ShardWire, CancellingReachesTheShardAtOnce) {
   EXPECT_EQ(ShardOf(status), 0);
 }
 
-TEST(ShardWire, TheDeadlineTravels) {
-  Watcher watcher;
-  ServedShard served(OnlyShard(), watcher.Observer());
+TEST(ShardWire, TheDeadlineEndsACallThatWaits) {
+  ServedShard served(OnlyShard());
   const auto client = served.OverGrpc();
   Fill(*client, 10);
   const Blocked blocked(served.shard());
@@ -172,8 +153,6 @@ TEST(ShardWire, TheDeadlineTravels) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(ShardOf(status), 0);
   EXPECT_THAT(std::string(status.message()), HasSubstr(served.address()));
-  EXPECT_EQ(watcher.First("ShardService/Search"),
-            absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST(ShardWire, ACallWithoutADeadlineHasOneAllTheSame) {
@@ -301,7 +280,9 @@ TEST(ShardWire, PagesOfAScanAreCountedAtBothEnds) {
 
 TEST(ShardWire, AShardThatComesBackIsFoundAgain) {
   const ShardOptions options = OnlyShard();
-  const std::string address = absl::StrCat("unix:", options.path, ".socket");
+  // A name that stays ours while nobody listens, as a port would not.
+  const std::string address =
+      absl::StrCat("unix-abstract:coterie-wire-test-", getpid());
   auto served = std::make_unique<ServedShard>(options, nullptr, address);
   Fill(*served->InProcess(), 10);
   const auto client = served->OverGrpc();

@@ -44,7 +44,7 @@ none "FAISS is used outside index:faiss_flat" \
 none "RocksDB is used outside shard:record_store" \
   "rdeps(//..., @system//:rocksdb, 1) except (@system//:rocksdb + //shard:record_store)"
 none "gRPC or protobuf is used outside the edges" \
-  "(rdeps(//..., $wire, 1) except $wire) intersect ($index + $shard + //coordinator:core)"
+  "(rdeps(//..., $wire, 1) except $wire) intersect ($index + ($shard except //shard:service) + //coordinator:core)"
 
 # index/ and training/ know no clock, thread or disk.
 if grep -nE 'absl::Now|std::chrono|<(thread|mutex|fstream|filesystem|ctime)>|fopen\(' \
