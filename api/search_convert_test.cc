@@ -227,7 +227,7 @@ SearchReply FullReply() {
   reply.shard_times = {{2, {"scan", 21, 22, 0.25, 0.5, 0.75}}};
   reply.total_seconds = 1.5;
   reply.merge_seconds = 0.125;
-  reply.cost = {4, 31, 32, 0.5, 0.25};
+  reply.cost = {4, 31, 32, 0.5, 0.25, 0.75, 0.125};
   return reply;
 }
 
@@ -283,7 +283,7 @@ TEST(EncodeSearchReply, WritesTheEvidenceWithProfile) {
                                                   .ShortDebugString());
   EXPECT_EQ(out.cost().ShortDebugString(), FromText<v1::CommunicationCost>(R"(
               messages: 4 bytes_sent: 31 bytes_received: 32
-              measured_seconds: 0.5 compute_seconds: 0.25)")
+              measured_seconds: 0.5 compute_seconds: 0.25 predicted_seconds: 0.75 ratio: 0.125)")
                                                .ShortDebugString());
 }
 

@@ -92,7 +92,7 @@ class Conformance : public testing::TestWithParam<Kind> {
     options_.cluster_uuid = kUuid;
     const char* parent = std::getenv("TEST_TMPDIR");
     options_.path = absl::StrCat(parent == nullptr ? "/tmp" : parent,
-                                 "/conformance.XXXXXX");
+                                 "/conformance.", std::string(6, 'X'));
     EXPECT_NE(mkdtemp(options_.path.data()), nullptr);
   }
 

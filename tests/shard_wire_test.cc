@@ -36,8 +36,8 @@ constexpr char kUuid[] = "01234567-89ab-4def-8123-456789abcdef";
 
 std::string NewFolder() {
   const char* parent = std::getenv("TEST_TMPDIR");
-  std::string path =
-      absl::StrCat(parent == nullptr ? "/tmp" : parent, "/wire.XXXXXX");
+  std::string path = absl::StrCat(parent == nullptr ? "/tmp" : parent, "/wire.",
+                                  std::string(6, 'X'));
   EXPECT_NE(mkdtemp(path.data()), nullptr);
   return path;
 }
