@@ -283,7 +283,8 @@ TEST(EncodeSearchReply, WritesTheEvidenceWithProfile) {
                                                   .ShortDebugString());
   EXPECT_EQ(out.cost().ShortDebugString(), FromText<v1::CommunicationCost>(R"(
               messages: 4 bytes_sent: 31 bytes_received: 32
-              measured_seconds: 0.5 compute_seconds: 0.25 predicted_seconds: 0.75 ratio: 0.125)")
+              measured_seconds: 0.5 compute_seconds: 0.25
+              predicted_seconds: 0.75 ratio: 0.125)")
                                                .ShortDebugString());
 }
 

@@ -3,7 +3,9 @@
 #include <grpc/grpc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -58,6 +60,34 @@ template <typename Request, typename Response>
 using StubMethod = void (v1::ShardService::StubInterface::async_interface::*)(
     grpc::ClientContext*, const Request*, Response*,
     std::function<void(grpc::Status)>);
+
+// gRPC 1.51 stops its callback threads with the last channel or server that
+// uses them. Channels of shards go with the last call, so in a callback; a
+// callback thread that stops its kind does not wait for itself, and reads what
+// it has just freed. So one user stays until the process ends.
+void HoldCallbackThreads() {
+  struct Probe {
+    grpc::ClientContext context;
+    v1::EchoRequest request;
+    v1::EchoResponse response;
+  };
+  static std::once_flag once;
+  // Never destroyed, and seen to be held by leak checkers.
+  static std::atomic<v1::ShardService::Stub*> holder{nullptr};
+  std::call_once(once, [] {
+    holder = v1::ShardService::NewStub(
+                 grpc::CreateChannel("unix-abstract:coterie-nobody",
+                                     grpc::InsecureChannelCredentials()))
+                 .release();
+    // A channel is a user from its first callback on: that of a call which has
+    // been cancelled already will do.
+    auto probe = std::make_shared<Probe>();
+    probe->context.TryCancel();
+    holder.load()->async()->Echo(&probe->context, &probe->request,
+                                 &probe->response,
+                                 [probe](const grpc::Status& /*status*/) {});
+  });
+}
 
 class RemoteShardClient final : public GrpcShardClient {
  public:
@@ -209,6 +239,7 @@ class RemoteShardClient final : public GrpcShardClient {
 std::shared_ptr<GrpcShardClient> MakeGrpcShardClient(
     int32_t shard_id, std::shared_ptr<grpc::Channel> channel,
     std::string address, GrpcShardClientOptions options) {
+  HoldCallbackThreads();
   return std::make_shared<RemoteShardClient>(
       shard_id, std::move(channel), std::move(address), std::move(options));
 }
