@@ -18,6 +18,7 @@
 #include "api/collection.h"
 #include "api/search.h"
 #include "index/vectors.h"
+#include "shard/request_table.h"
 #include "shard/segment.h"
 
 namespace coterie {
@@ -82,10 +83,14 @@ class CollectionState {
   bool Upsert(PointId id, VectorView vector, int64_t sequence);
   // Removes the point; whether there was one.
   bool Delete(PointId id, int64_t sequence);
+  bool Contains(PointId id) const { return Find(id).segment != nullptr; }
   // Counts one write to the slot; its offset.
   int64_t AdvanceOffset(int32_t slot);
   // As the writer sees it.
   const SlotState& slot(int32_t slot) const;
+
+  // What the slots have applied; the writer keeps it in step with the rows.
+  RequestTable& requests() { return requests_; }
 
   // The same collection with other owners.
   void SetSpec(CollectionSpec spec);
@@ -118,6 +123,7 @@ class CollectionState {
   const RowShape shape_;
   int64_t rows_live_ = 0;
   std::vector<SlotState> slots_;  // all, by slot
+  RequestTable requests_;
   std::vector<std::shared_ptr<Segment>> sealed_;
   std::shared_ptr<Segment> tail_;  // null until the first row
   int64_t load_remaining_ = 0;

@@ -7,12 +7,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "api/status_details.h"
+#include "shard/group_writer.h"
+#include "shard/log_codec.h"
 
 namespace coterie {
 namespace {
-
-// Log records kept of each slot: enough to see what was written last.
-constexpr int64_t kLogRecordsPerSlot = 16;
 
 const CollectionSpec* FindNumber(const Catalogue& catalogue, uint32_t number) {
   for (const CollectionSpec& spec : catalogue.collections) {
@@ -62,12 +61,15 @@ void DropRecords(uint32_t number, StoreBatch* batch) {
   }
   batch->DeleteRange(Family::kMeta, SlotStateKey(number, 0),
                      SlotStateKey(number, kMaxSlots));
+  batch->DeleteRange(Family::kMeta, SlotRequestsStart(number, 0),
+                     SlotRequestsStart(number, kMaxSlots));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(Options options) {
-  auto store = RecordStore::Open(options.path);
+  auto store = options.open_store == nullptr ? RecordStore::Open(options.path)
+                                             : options.open_store(options.path);
   if (!store.ok()) return store.status();
   const auto with_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("store ", options.path,
@@ -156,69 +158,24 @@ absl::Status Partition::CheckEntry(const LogEntry& entry) const {
   return absl::OkStatus();
 }
 
-WriteReply Partition::ApplyEntry(const LogEntry& entry, StoreBatch* batch,
-                                 TouchedSlots* touched) {
-  CollectionState& state = *states_.at(entry.collection);
-  WriteReply reply;
-  reply.sequence = ++sequence_;
-  for (const SlotMutations& slot : entry.slots) {
-    RecordKey key{entry.collection, slot.slot, 0};
-    LogRecord record;
-    record.sequence = sequence_;
-    for (const Point& point : slot.upserts) {
-      state.Upsert(point.id, point.vector, sequence_);
-      key.id = point.id;
-      batch->Put(Family::kRows, EncodeKey(key), EncodeVector(point.vector));
-      batch->Put(Family::kAttributes, EncodeKey(key),
-                 EncodeAttributes(point.attributes));
-      record.upserted.push_back(point.id);
-      ++reply.upserted;
-    }
-    for (const PointId id : slot.deletes) {
-      if (!state.Delete(id, sequence_)) continue;
-      key.id = id;
-      batch->Delete(Family::kRows, EncodeKey(key));
-      batch->Delete(Family::kAttributes, EncodeKey(key));
-      record.deleted.push_back(id);
-      ++reply.deleted;
-    }
-    const int64_t offset = state.AdvanceOffset(slot.slot);
-    key.id = static_cast<uint64_t>(offset);
-    batch->Put(Family::kLog, EncodeKey(key), EncodeLogRecord(record));
-    if (offset > kLogRecordsPerSlot) {
-      key.id -= kLogRecordsPerSlot;
-      batch->Delete(Family::kLog, EncodeKey(key));
-    }
-    (*touched)[entry.collection].insert(slot.slot);
-  }
-  return reply;
-}
-
 absl::Status Partition::ApplyGroup(
     absl::Span<const LogEntry* const> entries,
     absl::Span<absl::StatusOr<WriteReply>> replies) {
-  StoreBatch batch;
-  TouchedSlots touched;
+  GroupWriter group(entries, sequence_, options_.limits, &states_,
+                    store_.get());
   for (size_t i = 0; i < entries.size(); ++i) {
     const absl::Status status = CheckEntry(*entries[i]);
     if (status.ok()) {
-      replies[i] = ApplyEntry(*entries[i], &batch, &touched);
+      replies[i] = group.Apply(*entries[i]);
     } else {
       replies[i] = status;
     }
   }
-  if (touched.empty()) return absl::OkStatus();
-  std::vector<uint32_t> numbers;
-  for (const auto& [number, slots] : touched) {
-    numbers.push_back(number);
-    for (const int32_t slot : slots) {
-      batch.Put(Family::kMeta, SlotStateKey(number, slot),
-                EncodeSlotState(states_.at(number)->slot(slot)));
-    }
-  }
-  batch.Put(Family::kMeta, SequenceKey(), EncodeSequence(sequence_));
-  const absl::Status status = store_->Write(batch);
+  if (group.empty()) return absl::OkStatus();
+  sequence_ = group.sequence();
+  const absl::Status status = store_->Write(group.Finish());
   if (!status.ok()) return status;
+  const std::vector<uint32_t> numbers = group.collections();
   for (const uint32_t number : numbers) states_.at(number)->Maintain();
   Publish(numbers);
   return absl::OkStatus();

@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +46,8 @@ class Partition final : public LogSink {
   struct Options {
     ShardIdentity identity;  // without incarnation
     std::string path;
+    // Null: RecordStore::Open.
+    StoreOpener open_store = nullptr;
     Limits limits;
     SegmentTuning tuning;
   };
@@ -86,17 +87,12 @@ class Partition final : public LogSink {
                             absl::StatusOr<int64_t>* reply);
 
  private:
-  // The slots a group changed, by collection number.
-  using TouchedSlots = absl::flat_hash_map<uint32_t, absl::btree_set<int32_t>>;
-
   Partition(Options options, std::unique_ptr<RecordStore> store,
             ShardIdentity identity, LoadedPartition loaded);
 
   // Whether the entry still makes sense: its collection lives, its slots are
   // this shard's.
   absl::Status CheckEntry(const LogEntry& entry) const;
-  WriteReply ApplyEntry(const LogEntry& entry, StoreBatch* batch,
-                        TouchedSlots* touched);
   // Makes the collections' present state what readers see.
   void Publish(const std::vector<uint32_t>& numbers);
   absl::Status CheckChange(const Catalogue& next) const;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/placement.h"
 #include "index/metric.h"
+#include "shard/log_codec.h"
 
 namespace coterie {
 namespace {
@@ -174,6 +175,41 @@ absl::StatusOr<StoredSlots> LoadLog(const CollectionStates& states,
   return logged;
 }
 
+absl::Status LoadRequest(absl::string_view key, absl::string_view value,
+                         const CollectionStates& states) {
+  auto decoded = DecodeRequestKey(key);
+  if (!decoded.ok()) return decoded.status();
+  const auto request = DecodeAppliedRequest(value);
+  if (!request.ok()) return request.status();
+  const auto found = states.find(decoded->collection);
+  if (found == states.end() || decoded->slot >= found->second->spec().slots) {
+    return absl::DataLossError("it belongs to nothing");
+  }
+  const int64_t offset = found->second->slot(decoded->slot).offset;
+  if (request->offset < 1 || request->offset > offset) {
+    return absl::DataLossError(absl::StrCat("its offset is ", request->offset,
+                                            ", the slot's is ", offset));
+  }
+  found->second->requests().Load(decoded->slot, std::move(decoded->client_id),
+                                 *request);
+  return absl::OkStatus();
+}
+
+absl::Status LoadRequests(const CollectionStates& states, RecordStore* store) {
+  const auto cursor =
+      store->Walk(Family::kMeta, SlotRequestsStart(0, 0),
+                  SlotRequestsStart(~uint32_t{0}, kMaxSlots), nullptr);
+  for (; cursor->Valid(); cursor->Next()) {
+    const absl::Status status =
+        LoadRequest(cursor->key(), cursor->value(), states);
+    if (!status.ok()) {
+      return Damaged(absl::StrCat("request (", KeyName(cursor->key()), ")"),
+                     status);
+    }
+  }
+  return cursor->status();
+}
+
 }  // namespace
 
 absl::StatusOr<ShardIdentity> ClaimIdentity(const ShardIdentity& expected,
@@ -235,6 +271,7 @@ absl::StatusOr<LoadedPartition> LoadPartition(int32_t shard_id,
   const auto logged = LoadLog(loaded.states, loaded.sequence, store);
   if (!logged.ok()) return logged.status();
   status = CompareSlots(loaded.states, *stored, *logged);
+  if (status.ok()) status = LoadRequests(loaded.states, store);
   if (!status.ok()) return status;
   return loaded;
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/placement.h"
 #include "gtest/gtest.h"
+#include "shard/log_codec.h"
 #include "shard/record_codec.h"
 #include "shard/record_store.h"
 #include "shard/shard_testing.h"

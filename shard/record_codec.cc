@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "shard/record_bytes.h"
 
 namespace coterie {
 namespace {
@@ -20,144 +21,6 @@ static_assert(std::endian::native == std::endian::little,
 constexpr char kFormat = 1;
 constexpr size_t kKeyBytes = 4 + 2 + 8;
 constexpr int32_t kMaxStoredDimension = 16384;
-
-// --- Writing ----------------------------------------------------------------
-
-template <typename T>
-void PutBigEndian(std::string* out, T value) {
-  for (int shift = 8 * (static_cast<int>(sizeof(T)) - 1); shift >= 0;
-       shift -= 8) {
-    out->push_back(static_cast<char>((value >> shift) & 0xff));
-  }
-}
-
-template <typename T>
-void PutLittleEndian(std::string* out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out->push_back(static_cast<char>((value >> (8 * i)) & 0xff));
-  }
-}
-
-void PutVarint(std::string* out, uint64_t value) {
-  while (value >= 0x80) {
-    out->push_back(static_cast<char>((value & 0x7f) | 0x80));
-    value >>= 7;
-  }
-  out->push_back(static_cast<char>(value));
-}
-
-void PutString(std::string* out, absl::string_view value) {
-  PutVarint(out, value.size());
-  out->append(value.data(), value.size());
-}
-
-// --- Reading ----------------------------------------------------------------
-
-// Reads values off the front of a record. Not thread-safe. The first thing
-// that does not fit makes it fail for good; reads then give zeros.
-class Reader {
- public:
-  Reader(absl::string_view kind, absl::string_view bytes)
-      : kind_(kind), bytes_(bytes) {
-    if (Byte() != kFormat) Fail("its format byte is not 1");
-  }
-
-  bool ok() const { return error_.empty(); }
-  size_t remaining() const { return bytes_.size() - at_; }
-
-  void Fail(absl::string_view what) {
-    if (!ok()) return;
-    error_ = absl::StrCat(kind_, " record of ", bytes_.size(), " bytes: ", what,
-                          ", at byte ", at_);
-  }
-
-  uint8_t Byte() {
-    if (!Need(1)) return 0;
-    return static_cast<uint8_t>(bytes_[at_++]);
-  }
-
-  template <typename T>
-  T LittleEndian() {
-    if (!Need(sizeof(T))) return 0;
-    T value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i) {
-      value |= static_cast<T>(static_cast<uint8_t>(bytes_[at_ + i])) << (8 * i);
-    }
-    at_ += sizeof(T);
-    return value;
-  }
-
-  // A count that must not be negative once read as int64.
-  int64_t Counter() {
-    const uint64_t value = LittleEndian<uint64_t>();
-    if (value > uint64_t{std::numeric_limits<int64_t>::max()}) {
-      Fail("a counter is negative");
-      return 0;
-    }
-    return static_cast<int64_t>(value);
-  }
-
-  // Shortest form only, so that a value has one encoding.
-  uint64_t Varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const uint8_t byte = Byte();
-      if (!ok()) return 0;
-      if (shift == 63 && byte > 1) break;
-      value |= uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) {
-        if (byte == 0 && shift > 0) break;
-        return value;
-      }
-    }
-    Fail("a number is not a shortest-form varint");
-    return 0;
-  }
-
-  // A count of things that take at least `each` bytes, so at most what is left.
-  size_t Count(size_t each) {
-    const uint64_t count = Varint();
-    if (ok() && count > remaining() / each) {
-      Fail(absl::StrCat("it announces ", count, " items"));
-      return 0;
-    }
-    return static_cast<size_t>(count);
-  }
-
-  std::string String() {
-    const size_t size = Count(1);
-    if (!Need(size)) return "";
-    std::string value(bytes_.data() + at_, size);
-    at_ += size;
-    return value;
-  }
-
-  // OK if everything was read and nothing failed.
-  absl::Status Finish() {
-    if (ok() && remaining() != 0) Fail("it goes on after its end");
-    return ok() ? absl::OkStatus() : absl::DataLossError(error_);
-  }
-
- private:
-  bool Need(size_t bytes) {
-    if (ok() && remaining() < bytes) Fail("it is cut short");
-    return ok();
-  }
-
-  absl::string_view kind_;
-  absl::string_view bytes_;
-  size_t at_ = 0;
-  std::string error_;
-};
-
-template <typename T>
-T ReadBigEndian(absl::string_view bytes, size_t at) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value << 8 | static_cast<uint8_t>(bytes[at + i]));
-  }
-  return value;
-}
 
 // --- Attributes -------------------------------------------------------------
 
@@ -177,7 +40,7 @@ struct ValueWriter {
   }
 };
 
-AttributeValue ReadValue(Reader* reader) {
+AttributeValue ReadValue(ByteReader* reader) {
   switch (reader->Byte()) {
     case 0:
       return reader->String();
@@ -216,7 +79,7 @@ void PutOwners(std::string* out, absl::Span<const int32_t> owner) {
   }
 }
 
-std::vector<int32_t> ReadOwners(Reader* reader, int32_t slots) {
+std::vector<int32_t> ReadOwners(ByteReader* reader, int32_t slots) {
   std::vector<int32_t> owner;
   const size_t runs = reader->Count(2);
   for (size_t i = 0; i < runs && reader->ok(); ++i) {
@@ -237,7 +100,7 @@ std::vector<int32_t> ReadOwners(Reader* reader, int32_t slots) {
   return owner;
 }
 
-CollectionSpec ReadCollection(Reader* reader) {
+CollectionSpec ReadCollection(ByteReader* reader) {
   CollectionSpec spec;
   spec.name = reader->String();
   spec.number = reader->LittleEndian<uint32_t>();
@@ -340,7 +203,7 @@ std::string EncodeAttributes(const Attributes& attributes) {
 }
 
 absl::StatusOr<Attributes> DecodeAttributes(absl::string_view bytes) {
-  Reader reader("attributes", bytes);
+  ByteReader reader("attributes", bytes);
   Attributes attributes;
   const size_t count = reader.Count(3);
   for (size_t i = 0; i < count && reader.ok(); ++i) {
@@ -365,7 +228,7 @@ std::string EncodeSlotState(const SlotState& state) {
 }
 
 absl::StatusOr<SlotState> DecodeSlotState(absl::string_view bytes) {
-  Reader reader("slot state", bytes);
+  ByteReader reader("slot state", bytes);
   SlotState state;
   state.offset = reader.Counter();
   state.rows = reader.Counter();
@@ -382,42 +245,11 @@ std::string EncodeSequence(int64_t sequence) {
 }
 
 absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes) {
-  Reader reader("sequence", bytes);
+  ByteReader reader("sequence", bytes);
   const int64_t sequence = reader.Counter();
   const absl::Status status = reader.Finish();
   if (!status.ok()) return status;
   return sequence;
-}
-
-std::string EncodeLogRecord(const LogRecord& record) {
-  std::string out(1, kFormat);
-  PutLittleEndian(&out, static_cast<uint64_t>(record.sequence));
-  PutVarint(&out, record.upserted.size());
-  PutVarint(&out, record.deleted.size());
-  for (const PointId id : record.upserted) PutLittleEndian(&out, id);
-  for (const PointId id : record.deleted) PutLittleEndian(&out, id);
-  return out;
-}
-
-absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes) {
-  Reader reader("log", bytes);
-  LogRecord record;
-  record.sequence = reader.Counter();
-  const size_t upserted = reader.Count(sizeof(PointId));
-  const size_t deleted = reader.Count(sizeof(PointId));
-  if (reader.ok() &&
-      (upserted + deleted) * sizeof(PointId) != reader.remaining()) {
-    reader.Fail("its ids do not fit its counts");
-  }
-  if (reader.ok()) {
-    record.upserted.resize(upserted);
-    record.deleted.resize(deleted);
-  }
-  for (PointId& id : record.upserted) id = reader.LittleEndian<uint64_t>();
-  for (PointId& id : record.deleted) id = reader.LittleEndian<uint64_t>();
-  const absl::Status status = reader.Finish();
-  if (!status.ok()) return status;
-  return record;
 }
 
 std::string EncodeCatalogue(const Catalogue& catalogue) {
@@ -437,7 +269,7 @@ std::string EncodeCatalogue(const Catalogue& catalogue) {
 }
 
 absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes) {
-  Reader reader("catalogue", bytes);
+  ByteReader reader("catalogue", bytes);
   Catalogue catalogue;
   catalogue.version = reader.Counter();
   catalogue.next_number = reader.LittleEndian<uint32_t>();
@@ -468,7 +300,7 @@ std::string EncodeIdentity(const ShardIdentity& identity) {
 }
 
 absl::StatusOr<ShardIdentity> DecodeIdentity(absl::string_view bytes) {
-  Reader reader("identity", bytes);
+  ByteReader reader("identity", bytes);
   ShardIdentity identity;
   identity.cluster_uuid = reader.String();
   const uint32_t shard_id = reader.LittleEndian<uint32_t>();

@@ -80,18 +80,6 @@ absl::StatusOr<SlotState> DecodeSlotState(absl::string_view bytes);
 std::string EncodeSequence(int64_t sequence);
 absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes);
 
-// What one write did to one slot: its place in the order and the ids; the
-// payloads are in the rows. Format byte | sequence | counts | ids.
-struct LogRecord {
-  int64_t sequence = 0;
-  std::vector<PointId> upserted;
-  std::vector<PointId> deleted;
-
-  friend bool operator==(const LogRecord&, const LogRecord&) = default;
-};
-std::string EncodeLogRecord(const LogRecord& record);
-absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes);
-
 // Owners are runs (owner, length). Accepts only catalogues whose numbers and
 // names are distinct and non-empty, sorted by name.
 std::string EncodeCatalogue(const Catalogue& catalogue);

@@ -1,4 +1,4 @@
-// Fuzz target: every decoder of shard/record_codec.h on the same bytes.
+// Fuzz target: every decoder of shard/record_codec.h and shard/log_codec.h.
 //
 // A decoder either refuses with DATA_LOSS or gives a value that encodes to
 // exactly those bytes. Input: one byte that chooses a decoder, then the record.
@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "shard/log_codec.h"
 #include "shard/record_codec.h"
 
 namespace coterie {
@@ -42,7 +43,7 @@ void CheckVector(absl::string_view bytes) {
 }
 
 void Decode(uint8_t which, absl::string_view bytes) {
-  switch (which % 8) {
+  switch (which % 10) {
     case 0:
       CheckDecoded(bytes, DecodeKey(bytes), EncodeKey);
       Check(!KeyName(bytes).empty());
@@ -65,8 +66,14 @@ void Decode(uint8_t which, absl::string_view bytes) {
     case 6:
       CheckDecoded(bytes, DecodeCatalogue(bytes), EncodeCatalogue);
       break;
-    default:
+    case 7:
       CheckDecoded(bytes, DecodeIdentity(bytes), EncodeIdentity);
+      break;
+    case 8:
+      CheckDecoded(bytes, DecodeRequestKey(bytes), EncodeRequestKey);
+      break;
+    default:
+      CheckDecoded(bytes, DecodeAppliedRequest(bytes), EncodeAppliedRequest);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "shard/log_codec.h"
 #include "shard/shard_testing.h"
 
 namespace coterie {
@@ -81,6 +82,23 @@ TEST(RecordCodec, FreezesValues) {
             "01000000"
             "04000000"
             "0500000000000000");
+  EXPECT_EQ(Hex(EncodeLogRecord({3, {1}, {}, {2}, RequestId{"ab", 5}})),
+            "02"
+            "0300000000000000"
+            "026162"
+            "0500000000000000"
+            "010001"
+            "0100000000000000"
+            "0200000000000000");
+  EXPECT_EQ(Hex(EncodeRequestKey({1, 2, "ab"})),
+            "52"
+            "00000001"
+            "0002"
+            "6162");
+  EXPECT_EQ(Hex(EncodeAppliedRequest({5, 6})),
+            "01"
+            "0500000000000000"
+            "0600000000000000");
   EXPECT_EQ(Hex(EncodeCatalogue(TwoCollections())),
             "01"
             "0900000000000000"
@@ -168,6 +186,23 @@ TEST(RecordCodec, GivesBackDescribingRecords) {
   ASSERT_TRUE(log.ok()) << log.status();
   EXPECT_EQ(*log, record);
 
+  for (const LogRecord& full :
+       {LogRecord{7, {1}, {2}, {3, 4}, RequestId{"client", 8}},
+        LogRecord{7, {}, {}, {}, RequestId{std::string(64, 'c'), 0}},
+        LogRecord{7, {}, {}, {5}, std::nullopt}}) {
+    const auto decoded = DecodeLogRecord(EncodeLogRecord(full));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(*decoded, full);
+  }
+
+  const RequestKey key{3, 1023, "a"};
+  const auto request_key = DecodeRequestKey(EncodeRequestKey(key));
+  ASSERT_TRUE(request_key.ok()) << request_key.status();
+  EXPECT_EQ(*request_key, key);
+  const auto applied = DecodeAppliedRequest(EncodeAppliedRequest({9, 4}));
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_EQ(*applied, (AppliedRequest{9, 4}));
+
   const auto state = DecodeSlotState(EncodeSlotState({9, 5, 4, 3}));
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->slot, 0);
@@ -188,7 +223,7 @@ void ExpectOnlyWhole(const std::string& bytes, Decode decode) {
   }
   EXPECT_TRUE(absl::IsDataLoss(decode(bytes + '\0')));
   std::string other_format = bytes;
-  other_format[0] = 2;
+  other_format[0] = 3;
   EXPECT_TRUE(absl::IsDataLoss(decode(other_format)));
 }
 
@@ -209,6 +244,12 @@ TEST(RecordCodec, RefusesCutAndOverlongRecords) {
   ExpectOnlyWhole(
       EncodeLogRecord({1, {2}, {3, 4}}),
       [](absl::string_view bytes) { return DecodeLogRecord(bytes).status(); });
+  ExpectOnlyWhole(
+      EncodeLogRecord({1, {2}, {3, 4}, {5}, RequestId{"client", 6}}),
+      [](absl::string_view bytes) { return DecodeLogRecord(bytes).status(); });
+  ExpectOnlyWhole(EncodeAppliedRequest({1, 2}), [](absl::string_view bytes) {
+    return DecodeAppliedRequest(bytes).status();
+  });
   ExpectOnlyWhole(EncodeIdentity({"u", 0, 1, 2}), [](absl::string_view bytes) {
     return DecodeIdentity(bytes).status();
   });
@@ -275,6 +316,45 @@ TEST(RecordCodec, RefusesCataloguesThatContradictThemselves) {
   catalogue.collections[1].slots = 2000;
   catalogue.collections[1].owner.assign(2000, 0);
   EXPECT_TRUE(refused(catalogue)) << "too many slots";
+}
+
+TEST(RecordCodec, RefusesLogRecordsThatItWouldNotWrite) {
+  const struct {
+    const char* what;
+    const char* hex;
+  } cases[] = {
+      {"format 2 without need",
+       "020100000000000000"
+       "00"
+       "000000"},
+      {"a negative client sequence",
+       "020100000000000000"
+       "0161"
+       "00000000000000ff"
+       "000000"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeLogRecord(Bytes(c.hex)).status()))
+        << c.what;
+  }
+  LogRecord record;
+  record.request = RequestId{std::string(65, 'c'), 1};
+  EXPECT_TRUE(
+      absl::IsDataLoss(DecodeLogRecord(EncodeLogRecord(record)).status()));
+}
+
+TEST(RecordCodec, RefusesRequestKeysThatItWouldNotWrite) {
+  const std::string good = EncodeRequestKey({1, 2, "c"});
+  EXPECT_TRUE(DecodeRequestKey(good).ok());
+  EXPECT_TRUE(
+      absl::IsDataLoss(DecodeRequestKey(SlotRequestsStart(1, 2)).status()));
+  EXPECT_TRUE(
+      absl::IsDataLoss(DecodeRequestKey("S" + good.substr(1)).status()));
+  EXPECT_TRUE(absl::IsDataLoss(
+      DecodeRequestKey(EncodeRequestKey({1, kMaxSlots, "c"})).status()));
+  EXPECT_TRUE(absl::IsDataLoss(
+      DecodeRequestKey(EncodeRequestKey({1, 2, std::string(65, 'c')}))
+          .status()));
 }
 
 TEST(RecordCodec, RefusesCountersBeyondInt64AndIdentitiesOutOfRange) {

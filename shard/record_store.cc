@@ -18,6 +18,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
+#include "shard/store_medium.h"
 
 namespace coterie {
 namespace {
@@ -177,8 +178,9 @@ class RocksStore final : public RecordStore {
  public:
   RocksStore(std::string path, std::unique_ptr<rocksdb::DB> db,
              std::vector<rocksdb::ColumnFamilyHandle*> families,
-             std::shared_ptr<rocksdb::Cache> cache)
+             std::shared_ptr<rocksdb::Cache> cache, bool sync)
       : path_(std::move(path)),
+        sync_(sync),
         cache_(std::move(cache)),
         db_(std::move(db)),
         families_(std::move(families)) {}
@@ -229,6 +231,7 @@ class RocksStore final : public RecordStore {
   }
 
   const std::string path_;
+  const bool sync_;
   const std::shared_ptr<rocksdb::Cache> cache_;
   const std::unique_ptr<rocksdb::DB> db_;
   const std::vector<rocksdb::ColumnFamilyHandle*> families_;
@@ -257,7 +260,7 @@ absl::Status RocksStore::Write(const StoreBatch& batch) {
     if (!status.ok()) return FromRocks(status, path_);
   }
   rocksdb::WriteOptions options;
-  options.sync = true;
+  options.sync = sync_;
   return FromRocks(db_->Write(options, &out), path_);
 }
 
@@ -282,6 +285,11 @@ absl::StatusOr<std::vector<std::optional<std::string>>> RocksStore::Read(
 
 absl::StatusOr<std::unique_ptr<RecordStore>> RecordStore::Open(
     absl::string_view path) {
+  return OpenRecordStoreOn({}, path);
+}
+
+absl::StatusOr<std::unique_ptr<RecordStore>> OpenRecordStoreOn(
+    const StoreMedium& medium, absl::string_view path) {
   const std::string folder(path);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -300,8 +308,10 @@ absl::StatusOr<std::unique_ptr<RecordStore>> RecordStore::Open(
   }
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   rocksdb::DB* db = nullptr;
+  rocksdb::DBOptions options = DatabaseOptions();
+  if (medium.env != nullptr) options.env = medium.env;
   const rocksdb::Status opened =
-      rocksdb::DB::Open(DatabaseOptions(), folder, descriptors, &families, &db);
+      rocksdb::DB::Open(options, folder, descriptors, &families, &db);
   if (!opened.ok()) {
     if (opened.IsIOError() && absl::StrContains(opened.ToString(), "LOCK")) {
       return absl::FailedPreconditionError(
@@ -311,7 +321,8 @@ absl::StatusOr<std::unique_ptr<RecordStore>> RecordStore::Open(
     return FromRocks(opened, path);
   }
   return std::make_unique<RocksStore>(folder, std::unique_ptr<rocksdb::DB>(db),
-                                      std::move(families), std::move(cache));
+                                      std::move(families), std::move(cache),
+                                      medium.sync);
 }
 
 }  // namespace coterie

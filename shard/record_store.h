@@ -13,6 +13,7 @@
 #define COTERIE_SHARD_RECORD_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -109,6 +110,10 @@ class RecordStore {
 
   virtual int64_t MemoryBytes() const = 0;
 };
+
+// Opens a store in a folder.
+using StoreOpener = std::function<absl::StatusOr<std::unique_ptr<RecordStore>>(
+    absl::string_view path)>;
 
 }  // namespace coterie
 

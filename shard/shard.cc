@@ -92,8 +92,31 @@ class SlotGrouper {
   LogEntry entry_;
 };
 
+absl::Status CheckRequest(const WriteBatch& batch) {
+  if (!batch.updates.empty() &&
+      !(batch.upserts.empty() && batch.deletes.empty())) {
+    return absl::InvalidArgumentError(
+        "a write has updates of attributes or upserts and deletes, not both");
+  }
+  if (!batch.request_id.has_value()) return absl::OkStatus();
+  const auto bytes = static_cast<int64_t>(batch.request_id->client_id.size());
+  if (bytes < 1 || bytes > kMostClientIdBytes) {
+    return InvalidField(
+        "request_id.client_id",
+        absl::StrCat(bytes, " bytes are not in 1..", kMostClientIdBytes));
+  }
+  if (batch.request_id->sequence < 0) {
+    return InvalidField(
+        "request_id.sequence",
+        absl::StrCat(batch.request_id->sequence, " is negative"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LogEntry> EntryOf(WriteBatch batch, const CollectionSpec& spec,
                                  int32_t shard_id) {
+  const absl::Status sound = CheckRequest(batch);
+  if (!sound.ok()) return sound;
   SlotGrouper grouper(spec, shard_id);
   for (size_t i = 0; i < batch.upserts.size(); ++i) {
     const absl::Status status = CheckPoint(batch.upserts[i], spec, i);
@@ -107,7 +130,15 @@ absl::StatusOr<LogEntry> EntryOf(WriteBatch batch, const CollectionSpec& spec,
     if (!part.ok()) return part.status();
     (*part)->deletes.push_back(id);
   }
-  return grouper.Take();
+  for (AttributeUpdate& update : batch.updates) {
+    const auto part = grouper.Part(update.id);
+    if (!part.ok()) return part.status();
+    (*part)->updates.push_back(std::move(update));
+  }
+  LogEntry entry = grouper.Take();
+  entry.mode = batch.mode;
+  entry.request = std::move(batch.request_id);
+  return entry;
 }
 
 }  // namespace
@@ -301,6 +332,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Open(ShardOptions options) {
   partition.identity.shard_id = options.shard_id;
   partition.identity.shards_total = options.shards_total;
   partition.path = options.path;
+  partition.open_store = options.open_store;
   partition.limits = options.limits;
   partition.tuning.tail_rows = options.tail_rows;
   partition.tuning.tail_bytes = options.tail_bytes;

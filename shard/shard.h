@@ -12,10 +12,12 @@
 #define COTERIE_SHARD_SHARD_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "api/call.h"
 #include "api/collection.h"
 #include "api/limits.h"
@@ -23,6 +25,8 @@
 #include "api/shard_messages.h"
 
 namespace coterie {
+
+class RecordStore;
 
 struct ShardOptions {
   int32_t shard_id = 0;
@@ -41,6 +45,10 @@ struct ShardOptions {
   // Rows of the append-only tail before it is sealed; bounded by tail_bytes.
   int64_t tail_rows = 65536;
   int64_t tail_bytes = int64_t{64} << 20;
+  // How tests put faults under the store; null: as it is.
+  std::function<absl::StatusOr<std::unique_ptr<RecordStore>>(
+      absl::string_view path)>
+      open_store = nullptr;
 };
 
 class Shard {

@@ -2,8 +2,6 @@
 // order.
 //
 // This program starts itself as a writer, kills it, and looks at what is left.
-// Write n is a pure function of n, so the state after any number of writes can
-// be computed.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,17 +11,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "api/placement.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "shard/numbered_writes.h"
 #include "shard/shard.h"
 #include "shard/shard_testing.h"
 
@@ -31,57 +25,18 @@ namespace coterie {
 namespace {
 
 constexpr int kKills = 6;
-constexpr int32_t kSlots = 8;
 // Writes that wait for their answer at the same time.
 constexpr int64_t kWindow = 16;
-
-using Model = std::map<PointId, std::pair<std::vector<float>, Attributes>>;
-
-WriteBatch WriteOf(int64_t n) {
-  WriteBatch batch;
-  batch.collection = "c";
-  for (uint64_t i = 0; i < 5; ++i) {
-    const uint64_t hash = SplitMix64(static_cast<uint64_t>(n) * 8 + i);
-    const PointId id = SplitMix64(hash % 200);
-    if (hash >> 60 == 0) {
-      batch.deletes.push_back(id);
-    } else {
-      batch.upserts.push_back(
-          {id, {static_cast<float>(n), static_cast<float>(i)}, {{"n", n}}});
-    }
-  }
-  return batch;
-}
-
-void ApplyTo(Model* model, const WriteBatch& batch) {
-  for (const Point& point : batch.upserts) {
-    (*model)[point.id] = {point.vector, point.attributes};
-  }
-  for (const PointId id : batch.deletes) model->erase(id);
-}
-
-std::unique_ptr<Shard> OpenShard(const std::string& path) {
-  ShardOptions options;
-  options.cluster_uuid = "cluster";
-  options.path = path;
-  options.tail_rows = 100;
-  auto shard = Shard::Open(options);
-  if (!shard.ok()) {
-    std::fprintf(stderr, "%s\n", shard.status().ToString().c_str());
-    std::abort();
-  }
-  return std::move(*shard);
-}
 
 // Does writes n, n + 1, ... until it is killed; reports each that was
 // acknowledged as 8 bytes on standard output.
 void RunWriter(const std::string& path, int64_t n) {
-  const auto shard = OpenShard(path);
+  const auto shard = OpenNumbered(LoneShard(path));
   std::atomic<int64_t> unanswered{0};
   for (;; ++n) {
     while (unanswered.load() >= kWindow) usleep(50);
     ++unanswered;
-    shard->Write(WriteOf(n), {},
+    shard->Write(NumberedWrite(n), {},
                  [&unanswered, n](const absl::StatusOr<WriteReply>& reply) {
                    if (!reply.ok()) std::abort();
                    if (write(STDOUT_FILENO, &n, sizeof(n)) != sizeof(n)) {
@@ -122,58 +77,31 @@ int64_t WriteUntilKilled(const std::string& path, int64_t first,
   return last;
 }
 
-Model StoredIn(Shard* shard) {
-  ScanRequest request;
-  request.collection = "c";
-  request.with_vectors = true;
-  request.with_attributes.all = true;
-  const auto scanner = shard->Scan(request, {});
-  Model stored;
-  for (bool end = false; !end;) {
-    Answer<ScanPage> answer;
-    scanner->Next(answer.done());
-    const auto page = answer.Wait();
-    EXPECT_TRUE(page.ok()) << page.status();
-    if (!page.ok()) return stored;
-    for (const Point& point : page->points) {
-      stored[point.id] = {point.vector, point.attributes};
-    }
-    end = page->end;
-  }
-  return stored;
-}
-
 TEST(ShardDurability, AKillLosesNothingAcknowledgedAndTearsNoWrite) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(absl::StrCat("SEED=", seed));
   Random random(seed);
   const TempFolder folder;
   const std::string path = folder.path() + "/store";
-  {
-    const auto shard = OpenShard(path);
-    Answer<int64_t> created;
-    shard->PutCatalogue(
-        0,
-        TestCatalogue(1,
-                      {TestCollection("c", 1, 2, Metric::kSquaredL2, kSlots)}),
-        {}, created.done());
-    ASSERT_TRUE(created.Wait().ok());
-  }
-  Model model;
+  OpenNumbered(LoneShard(path));
+  NumberedState model;
   int64_t done = 0;  // writes 0 .. done - 1 are in the model
   for (int kill = 0; kill < kKills; ++kill) {
     const int64_t last =
         WriteUntilKilled(path, done, 1 + static_cast<int64_t>(random() % 300));
     ASSERT_FALSE(HasFailure());
-    const auto shard = OpenShard(path);
+    const auto shard = OpenNumbered(LoneShard(path));
     Answer<ShardDescription> description;
     shard->Describe({}, description.done());
     // The shard's sequence says how many writes there are.
     const int64_t stored_writes = description.Wait()->sequence;
     ASSERT_GT(stored_writes, last) << "an acknowledged write is lost";
     ASSERT_LE(stored_writes, last + 1 + 2 * kWindow);
-    for (; done < stored_writes; ++done) ApplyTo(&model, WriteOf(done));
-    ASSERT_EQ(StoredIn(shard.get()), model) << "after kill " << kill;
+    for (; done < stored_writes; ++done) ApplyNumbered(done, &model);
+    const auto stored = StoredIn(shard.get());
+    ASSERT_TRUE(stored.ok()) << stored.status();
+    ASSERT_EQ(*stored, model) << "after kill " << kill;
+    ASSERT_EQ(Disagreement(shard.get(), *stored), "");
   }
 }
 

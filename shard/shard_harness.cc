@@ -32,9 +32,12 @@ absl::StatusOr<int64_t> ShardHarness::PutCatalogue(int64_t expected,
 absl::StatusOr<WriteReply> ShardHarness::Write(std::vector<Point> upserts,
                                                std::vector<PointId> deletes,
                                                const std::string& collection) {
+  return Apply(WriteBatch{collection, std::move(upserts), std::move(deletes)});
+}
+
+absl::StatusOr<WriteReply> ShardHarness::Apply(WriteBatch batch) {
   Answer<WriteReply> answer;
-  shard_->Write({collection, std::move(upserts), std::move(deletes)}, {},
-                answer.done());
+  shard_->Write(std::move(batch), {}, answer.done());
   return answer.Wait();
 }
 

@@ -38,6 +38,7 @@ class ShardHarness {
   absl::StatusOr<WriteReply> Write(std::vector<Point> upserts,
                                    std::vector<PointId> deletes = {},
                                    const std::string& collection = "c");
+  absl::StatusOr<WriteReply> Apply(WriteBatch batch);
   absl::StatusOr<ShardSearchReply> Search(SearchRequest request,
                                           CallContext call = {});
   // With vectors and all attributes.

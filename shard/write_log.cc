@@ -27,6 +27,9 @@ int64_t LogEntry::Bytes() const {
                static_cast<int64_t>(point.vector.size() * sizeof(float));
     }
     bytes += kBytesPerMutation * static_cast<int64_t>(slot.deletes.size());
+    for (const AttributeUpdate& update : slot.updates) {
+      bytes += kBytesPerMutation + AttributeBytes(update.attributes);
+    }
   }
   return bytes;
 }

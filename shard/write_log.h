@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -30,16 +31,20 @@
 namespace coterie {
 
 // Upserts of one slot, then deletes; applied in order, so the last one of an
-// id counts.
+// id counts. Updates come without the others.
 struct SlotMutations {
   int32_t slot = 0;
   std::vector<Point> upserts;
   std::vector<PointId> deletes;
+  std::vector<AttributeUpdate> updates = {};
 };
 
 struct LogEntry {
   uint32_t collection = 0;  // its number
   std::vector<SlotMutations> slots;
+  AttributeMode mode = AttributeMode::kMerge;  // of updates
+  // Slots that have applied it, or a later one of its client, skip the entry.
+  std::optional<RequestId> request = {};
 
   // What it takes in memory and on disk, about.
   int64_t Bytes() const;
@@ -52,8 +57,9 @@ class LogSink {
 
   // Makes a group of entries durable together and then visible together, in
   // order; replies[i] says what entries[i] did, or why it alone was refused
-  // (NOT_FOUND: its collection was dropped). An error: the store failed, none
-  // of the group is visible, and what the disk holds of it is unknown.
+  // (NOT_FOUND: its collection was dropped; INVALID_ARGUMENT: merged attributes
+  // over a limit). An error: the store failed, none of the group is visible,
+  // and what the disk holds of it is unknown.
   virtual absl::Status ApplyGroup(
       absl::Span<const LogEntry* const> entries,
       absl::Span<absl::StatusOr<WriteReply>> replies) = 0;

@@ -41,8 +41,8 @@ none "client reaches the server's side" \
   "deps($(code //client/...)) intersect (//shard/... + //coordinator/... + //server/...)"
 none "FAISS is used outside index:faiss_flat" \
   "rdeps(//..., @system//:faiss, 1) except (@system//:faiss + //index:faiss_flat)"
-none "RocksDB is used outside shard:record_store" \
-  "rdeps(//..., @system//:rocksdb, 1) except (@system//:rocksdb + //shard:record_store)"
+none "RocksDB is used outside shard:record_store and its faulty disk" \
+  "rdeps(//..., @system//:rocksdb, 1) except (@system//:rocksdb + //shard:record_store + //shard:faulty_disk)"
 none "gRPC or protobuf is used outside the edges" \
   "(rdeps(//..., $wire, 1) except $wire) intersect ($index + ($shard except //shard:service) + //coordinator:core)"
 

@@ -1,0 +1,231 @@
+// Files of a shard that were cut or changed: the damage is noticed and named,
+// or does no harm. Never is something else served, or nothing.
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "index/test_vectors.h"
+#include "shard/numbered_writes.h"
+#include "shard/shard.h"
+#include "shard/shard_testing.h"
+
+namespace coterie {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Writes in tables, and after them in the log.
+constexpr int64_t kOld = 60;
+constexpr int64_t kNew = 20;
+
+// The header of a record in RocksDB's log and manifest: checksum, length, type.
+constexpr int64_t kHeaderBytes = 7;
+
+// A number from the environment.
+uint64_t Setting(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  uint64_t value = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
+}
+
+void Write(Shard* shard, int64_t n) {
+  Answer<WriteReply> answer;
+  shard->Write(NumberedWrite(n), {}, answer.done());
+  ASSERT_TRUE(answer.Wait().ok()) << answer.Wait().status();
+}
+
+// The files whose names begin or end so.
+std::vector<fs::path> FilesLike(const fs::path& folder,
+                                const std::string& part) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, part) || absl::EndsWith(name, part)) {
+      files.push_back(entry.path());
+    }
+  }
+  return files;
+}
+
+// The log that was written to last.
+fs::path NewestLog(const fs::path& folder) {
+  fs::path newest;
+  for (const fs::path& log : FilesLike(folder, ".log")) {
+    if (newest.empty() || log.filename() > newest.filename()) newest = log;
+  }
+  return newest;
+}
+
+class Damage : public ::testing::Test {
+ protected:
+  // A store with tables, and a log whose length after each write is known.
+  Damage() {
+    const auto options = LoneShard(original());
+    for (int64_t first = 0; first < kOld; first += 20) {
+      const auto shard = OpenNumbered(options);
+      for (int64_t n = first; n < first + 20; ++n) Write(shard.get(), n);
+    }
+    const auto shard = OpenNumbered(options);
+    log_size_.push_back(LogSize());
+    for (int64_t n = kOld; n < kOld + kNew; ++n) {
+      Write(shard.get(), n);
+      log_size_.push_back(LogSize());
+    }
+    // As a crash leaves it: copied while it is open.
+    fs::copy(original(), folder_.path() + "/crashed");
+  }
+
+  std::string original() const { return folder_.path() + "/original"; }
+  int64_t LogSize() const {
+    return static_cast<int64_t>(fs::file_size(NewestLog(original())));
+  }
+
+  // A fresh copy of the store.
+  std::string Copy() {
+    const std::string copy = folder_.path() + "/copy";
+    fs::remove_all(copy);
+    fs::copy(folder_.path() + "/crashed", copy);
+    return copy;
+  }
+
+  // Opens the store and reads all of it: how many writes it shows, or why it
+  // refuses. Anything else fails the test.
+  absl::StatusOr<int64_t> WritesIn(const std::string& path) {
+    const auto shard = Shard::Open(LoneShard(path));
+    if (!shard.ok()) return shard.status();
+    Answer<ShardDescription> description;
+    (*shard)->Describe({}, description.done());
+    const int64_t writes = description.Wait()->sequence;
+    const auto stored = StoredIn(shard->get());
+    if (!stored.ok()) return stored.status();
+    EXPECT_EQ(*stored, StateAfter(writes)) << "served what was never stored";
+    EXPECT_EQ(Disagreement(shard->get(), *stored), "");
+    return writes;
+  }
+
+  void ExpectNamed(const absl::Status& status, const std::string& path) {
+    EXPECT_TRUE(absl::StrContains(status.message(), path)) << status;
+  }
+
+  TempFolder folder_;
+  std::vector<int64_t> log_size_;  // after the i-th new write
+};
+
+TEST_F(Damage, ATornTailLosesNoWholeWrite) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(absl::StrCat("SEED=", seed));
+  Random random(seed);
+  const int64_t size = log_size_.back();
+  // Cuts in the last two records; all of them if STRIDE is 1.
+  const auto stride = static_cast<int64_t>(Setting("STRIDE", 19));
+  for (int64_t keep = log_size_[kNew - 2]; keep <= size;
+       keep += 1 + static_cast<int64_t>(
+                       random() % static_cast<uint64_t>(2 * stride - 1))) {
+    const std::string copy = Copy();
+    fs::resize_file(NewestLog(copy), static_cast<uintmax_t>(keep));
+    int64_t whole = kOld;
+    for (size_t i = 1; i < log_size_.size(); ++i) {
+      whole += log_size_[i] <= keep ? 1 : 0;
+    }
+    const auto writes = WritesIn(copy);
+    if (writes.ok()) {
+      ASSERT_EQ(*writes, whole) << "kept " << keep << " of " << size;
+    } else {
+      ExpectNamed(writes.status(), copy);
+    }
+  }
+}
+
+// One bit of a file.
+struct Flip {
+  fs::path file;
+  int64_t at = 0;
+  int bit = 0;
+};
+
+void Apply(const Flip& flip) {
+  std::fstream stream(flip.file,
+                      std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(flip.at);
+  const int byte = stream.get();
+  stream.seekp(flip.at);
+  stream.put(static_cast<char>(byte ^ (1 << flip.bit)));
+}
+
+TEST_F(Damage, FlippedBitsAreNoticedOrHarmless) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(absl::StrCat("SEED=", seed));
+  Random random(seed);
+  for (const auto& [kind, flips] :
+       std::vector<std::pair<std::string, int>>{{".sst", 25},
+                                                {".log", 25},
+                                                {"MANIFEST", 30},
+                                                {"CURRENT", 17},
+                                                {"OPTIONS", 4},
+                                                {"IDENTITY", 3}}) {
+    int noticed = 0;
+    for (int i = 0; i < flips; ++i) {
+      const std::string copy = Copy();
+      const std::vector<fs::path> files = FilesLike(copy, kind);
+      ASSERT_FALSE(files.empty()) << kind;
+      Flip flip;
+      flip.file = files[random() % files.size()];
+      const auto size = static_cast<int64_t>(fs::file_size(flip.file));
+      if (size == 0) continue;
+      flip.at =
+          kind == "CURRENT"
+              ? i % size
+              : static_cast<int64_t>(random() % static_cast<uint64_t>(size));
+      flip.bit = static_cast<int>(random() % 8);
+      SCOPED_TRACE(absl::StrCat(flip.file.filename().string(), " byte ",
+                                flip.at, " of ", size, " bit ", flip.bit));
+      // The header of the newest record: as if it had been cut, see below.
+      const bool last_header = flip.file == NewestLog(copy) &&
+                               flip.at >= log_size_[kNew - 1] &&
+                               flip.at < log_size_[kNew - 1] + kHeaderBytes;
+      if (last_header) continue;
+      Apply(flip);
+      const auto writes = WritesIn(copy);
+      if (writes.ok()) {
+        EXPECT_EQ(*writes, kOld + kNew);
+      } else {
+        ++noticed;
+        ExpectNamed(writes.status(), copy);
+      }
+    }
+    if (kind != "OPTIONS" && kind != "IDENTITY") {
+      EXPECT_GT(noticed, flips / 2) << kind;
+    }
+  }
+}
+
+// A length that reaches beyond the end of the log looks like a write that a
+// crash cut short: of all damage, this alone can cost the newest write.
+TEST_F(Damage, TheHeaderOfTheNewestRecordCostsThatRecordAtMost) {
+  for (int64_t at = 0; at < kHeaderBytes; ++at) {
+    for (int bit = at % 2 == 0 ? 0 : 1; bit < 8; bit += 2) {
+      const std::string copy = Copy();
+      Apply({NewestLog(copy), log_size_[kNew - 1] + at, bit});
+      const auto writes = WritesIn(copy);
+      if (writes.ok()) {
+        EXPECT_GE(*writes, kOld + kNew - 1) << "byte " << at << " bit " << bit;
+      } else {
+        ExpectNamed(writes.status(), copy);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coterie
