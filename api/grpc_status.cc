@@ -1,9 +1,11 @@
 #include "api/grpc_status.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,8 +14,9 @@
 #include "absl/time/time.h"
 #include "api/quoted.h"
 #include "api/status_details.h"
+#include "api/v1/points.pb.h"
+#include "api/write_outcome.h"
 #include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 
 namespace coterie {
 namespace {
@@ -70,21 +73,37 @@ void AddRetryAfter(absl::Duration delay, google::rpc::Status* out) {
   out->add_details()->PackFrom(info);
 }
 
-// Empty if there is nothing to add to code and message.
-std::string SerialiseDetails(const absl::Status& status,
-                             const std::string& message) {
-  google::rpc::Status rpc;
-  if (const auto field = FieldOf(status)) {
-    AddField(*field, status.message(), &rpc);
+// Failed parts first, then by shard, as many as fit.
+void AddOutcome(const WriteOutcome& outcome, google::rpc::Status* out) {
+  std::vector<WriteOutcome::Part> parts = outcome.parts;
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const WriteOutcome::Part& part) {
+                          return part.code != absl::StatusCode::kOk;
+                        });
+  v1::WriteOutcome message;
+  const auto encode = [&](bool with_slots, size_t count) {
+    message.Clear();
+    for (size_t i = 0; i < count; ++i) {
+      v1::WriteOutcome::Part* part = message.add_parts();
+      part->set_shard(parts[i].shard);
+      part->set_items(parts[i].items);
+      part->set_code(static_cast<int32_t>(parts[i].code));
+      if (!with_slots) continue;
+      part->mutable_slots()->Add(parts[i].slots.begin(), parts[i].slots.end());
+    }
+    message.set_parts_left_out(static_cast<int32_t>(parts.size() - count));
+    return message.ByteSizeLong() <= kMostBytes;
+  };
+  size_t count = parts.size();
+  if (!encode(/*with_slots=*/true, count)) {
+    while (!encode(/*with_slots=*/false, count)) --count;
   }
-  if (const auto shard = ShardOf(status)) {
-    AddShard(*shard, status.code(), &rpc);
-  }
-  if (const auto delay = RetryAfterOf(status)) AddRetryAfter(*delay, &rpc);
-  if (rpc.details().empty()) return "";
-  rpc.set_code(static_cast<int>(status.code()));
-  rpc.set_message(message);
-  return rpc.SerializeAsString();
+  std::sort(
+      message.mutable_parts()->begin(), message.mutable_parts()->end(),
+      [](const v1::WriteOutcome::Part& a, const v1::WriteOutcome::Part& b) {
+        return a.shard() < b.shard();
+      });
+  out->add_details()->PackFrom(message);
 }
 
 void TakeShard(const google::rpc::ErrorInfo& info, absl::Status* status) {
@@ -107,10 +126,22 @@ void TakeRetryAfter(const google::rpc::RetryInfo& info, absl::Status* status) {
                                absl::Nanoseconds(delay.nanos()));
 }
 
+void TakeOutcome(const v1::WriteOutcome& message, absl::Status* status) {
+  WriteOutcome outcome;
+  for (const v1::WriteOutcome::Part& part : message.parts()) {
+    outcome.parts.push_back({part.shard(),
+                             part.items(),
+                             {part.slots().begin(), part.slots().end()},
+                             static_cast<absl::StatusCode>(part.code())});
+  }
+  AttachOutcome(status, outcome);
+}
+
 void TakeDetail(const google::protobuf::Any& any, absl::Status* status) {
   google::rpc::BadRequest bad_request;
   google::rpc::ErrorInfo info;
   google::rpc::RetryInfo retry;
+  v1::WriteOutcome outcome;
   if (any.UnpackTo(&bad_request)) {
     if (!bad_request.field_violations().empty()) {
       AttachField(status, bad_request.field_violations(0).field());
@@ -119,26 +150,58 @@ void TakeDetail(const google::protobuf::Any& any, absl::Status* status) {
     TakeShard(info, status);
   } else if (any.UnpackTo(&retry)) {
     TakeRetryAfter(retry, status);
+  } else if (any.UnpackTo(&outcome)) {
+    TakeOutcome(outcome, status);
   }
+}
+
+// Both kinds of codes count 0..16 alike; what is outside is unknown.
+absl::Status StatusOf(int code, absl::string_view message) {
+  return absl::Status(code >= 0 && code <= 16
+                          ? static_cast<absl::StatusCode>(code)
+                          : absl::StatusCode::kUnknown,
+                      message);
 }
 
 }  // namespace
 
+google::rpc::Status ToRpcStatus(const absl::Status& status) {
+  google::rpc::Status rpc;
+  rpc.set_code(static_cast<int>(status.code()));
+  if (status.ok()) return rpc;
+  rpc.set_message(Trimmed(status.message()));
+  if (const auto field = FieldOf(status)) {
+    AddField(*field, status.message(), &rpc);
+  }
+  if (const auto shard = ShardOf(status)) {
+    AddShard(*shard, status.code(), &rpc);
+  }
+  if (const auto delay = RetryAfterOf(status)) AddRetryAfter(*delay, &rpc);
+  if (const auto outcome = OutcomeOf(status)) AddOutcome(*outcome, &rpc);
+  return rpc;
+}
+
+absl::Status FromRpcStatus(const google::rpc::Status& status) {
+  if (status.code() == 0) return absl::OkStatus();
+  absl::Status result = StatusOf(status.code(), status.message());
+  for (const google::protobuf::Any& any : status.details()) {
+    TakeDetail(any, &result);
+  }
+  return result;
+}
+
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const std::string message = Trimmed(status.message());
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message,
-                      SerialiseDetails(status, message));
+  const google::rpc::Status rpc = ToRpcStatus(status);
+  // Nothing if there is nothing to add to code and message.
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      rpc.message(),
+                      rpc.details().empty() ? "" : rpc.SerializeAsString());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  const int code = status.error_code();
-  // Both count 0..16 alike; what is outside is unknown.
-  absl::Status result(code >= 0 && code <= 16
-                          ? static_cast<absl::StatusCode>(code)
-                          : absl::StatusCode::kUnknown,
-                      status.error_message());
+  absl::Status result = StatusOf(status.error_code(), status.error_message());
   google::rpc::Status rpc;
   if (!status.error_details().empty() &&
       rpc.ParseFromString(status.error_details())) {

@@ -11,6 +11,8 @@
 #include "api/quoted.h"
 #include "api/status_details.h"
 #include "api/test_seed.h"
+#include "api/v1/points.pb.h"
+#include "api/write_outcome.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -214,12 +216,60 @@ TEST(GrpcStatus, HugeDelayIsCut) {
   EXPECT_GT(*delay, absl::Hours(24 * 365));
 }
 
+WriteOutcome TwoParts() {
+  WriteOutcome outcome;
+  outcome.parts.push_back({0, 12, {1, 5, 900}, absl::StatusCode::kOk});
+  outcome.parts.push_back({3, 4, {2}, absl::StatusCode::kUnavailable});
+  return outcome;
+}
+
+TEST(GrpcStatus, WhatAFailedWriteDidReturns) {
+  absl::Status status = WithShard(absl::UnavailableError("gone"), 3);
+  AttachOutcome(&status, TwoParts());
+  const absl::Status again = FromGrpcStatus(ToGrpcStatus(status));
+  EXPECT_EQ(again, status);
+  EXPECT_EQ(OutcomeOf(again), TwoParts());
+  EXPECT_EQ(OutcomeOf(absl::UnavailableError("gone")), std::nullopt);
+}
+
+TEST(GrpcStatus, AnOutcomeTooLongKeepsItsFailedParts) {
+  WriteOutcome outcome;
+  for (int32_t shard = 0; shard < 1000; ++shard) {
+    outcome.parts.push_back({shard, 1, {shard}, absl::StatusCode::kOk});
+  }
+  outcome.parts[777].code = absl::StatusCode::kUnavailable;
+  absl::Status status = absl::UnavailableError("gone");
+  AttachOutcome(&status, outcome);
+  const grpc::Status wire = ToGrpcStatus(status);
+  EXPECT_LT(wire.error_details().size(), 1400u);
+  v1::WriteOutcome message;
+  ASSERT_TRUE(Details(wire).details(0).UnpackTo(&message));
+  EXPECT_GT(message.parts_size(), 50);
+  EXPECT_EQ(message.parts_size() + message.parts_left_out(), 1000);
+  int failed = 0;
+  for (const v1::WriteOutcome::Part& part : message.parts()) {
+    EXPECT_EQ(part.slots_size(), 0) << "left out of all";
+    failed += part.code() != 0 ? 1 : 0;
+  }
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(RpcStatus, IsTheSameAsAMessage) {
+  absl::Status status = WithShard(Overloaded("full", absl::Seconds(2)), 1);
+  AttachOutcome(&status, TwoParts());
+  EXPECT_EQ(FromRpcStatus(ToRpcStatus(status)), status);
+  EXPECT_EQ(Details(ToGrpcStatus(status)).SerializeAsString(),
+            ToRpcStatus(status).SerializeAsString());
+  EXPECT_TRUE(FromRpcStatus(ToRpcStatus(absl::OkStatus())).ok());
+}
+
 TEST(GrpcStatus, BrokenDetailsNeverCrashNorChangeCodeOrMessage) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
   absl::Status rich = WithShard(InvalidField("queries[0]", "bad"), 3);
   AttachRetryAfter(&rich, absl::Seconds(1));
+  AttachOutcome(&rich, TwoParts());
   const std::string good = ToGrpcStatus(rich).error_details();
   for (int round = 0; round < 20000; ++round) {
     std::string bad = good;

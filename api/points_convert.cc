@@ -1,6 +1,7 @@
 #include "api/points_convert.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "api/collection.h"
+#include "api/quoted.h"
 #include "api/status_details.h"
 
 namespace coterie {
@@ -43,6 +45,43 @@ class SeenIds {
   absl::flat_hash_map<PointId, size_t> first_;
 };
 
+// Of an Upsert, Delete or SetAttributes.
+template <typename Request>
+absl::StatusOr<std::optional<RequestId>> DecodeRequestId(
+    const Request& request) {
+  if (!request.has_request_id()) return std::optional<RequestId>();
+  const v1::RequestId& id = request.request_id();
+  const auto bytes = static_cast<int64_t>(id.client_id().size());
+  if (bytes < 1 || bytes > kMostClientIdBytes) {
+    return InvalidField(
+        "request_id.client_id",
+        absl::StrCat(bytes, " bytes are not in 1..", kMostClientIdBytes));
+  }
+  if (!IsValidUtf8(id.client_id())) {
+    return InvalidField("request_id.client_id", "it is not UTF-8");
+  }
+  if (id.sequence() < 0) {
+    return InvalidField("request_id.sequence",
+                        absl::StrCat(id.sequence(), " is negative"));
+  }
+  return std::make_optional(RequestId{id.client_id(), id.sequence()});
+}
+
+// What every write has; not its items.
+template <typename Request>
+absl::StatusOr<WriteBatch> DecodeWriteHead(const Request& request,
+                                           const Limits& limits) {
+  absl::Status status =
+      ValidateCollectionReference(request.collection(), limits);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::optional<RequestId>> id = DecodeRequestId(request);
+  if (!id.ok()) return id.status();
+  WriteBatch batch;
+  batch.collection = request.collection();
+  batch.request_id = *std::move(id);
+  return batch;
+}
+
 }  // namespace
 
 absl::StatusOr<Point> DecodePoint(const v1::Point& point,
@@ -63,16 +102,14 @@ absl::StatusOr<Point> DecodePoint(const v1::Point& point,
 
 absl::StatusOr<WriteBatch> DecodeUpsert(const v1::UpsertRequest& request,
                                         const Limits& limits) {
+  absl::StatusOr<WriteBatch> batch = DecodeWriteHead(request, limits);
+  if (!batch.ok()) return batch;
   absl::Status status =
-      ValidateCollectionReference(request.collection(), limits);
+      CheckCount("points", request.points_size(), "points_per_upsert",
+                 limits.points_per_upsert);
   if (!status.ok()) return status;
-  status = CheckCount("points", request.points_size(), "points_per_upsert",
-                      limits.points_per_upsert);
-  if (!status.ok()) return status;
-  WriteBatch batch;
-  batch.collection = request.collection();
   const auto count = static_cast<size_t>(request.points_size());
-  batch.upserts.reserve(count);
+  batch->upserts.reserve(count);
   SeenIds seen(count);
   for (size_t i = 0; i < count; ++i) {
     const v1::Point& point = request.points(static_cast<int>(i));
@@ -81,27 +118,56 @@ absl::StatusOr<WriteBatch> DecodeUpsert(const v1::UpsertRequest& request,
     absl::StatusOr<Point> decoded =
         DecodePoint(point, absl::StrCat("points[", i, "]"), limits);
     if (!decoded.ok()) return decoded.status();
-    batch.upserts.push_back(*std::move(decoded));
+    batch->upserts.push_back(*std::move(decoded));
   }
   return batch;
 }
 
 absl::StatusOr<WriteBatch> DecodeDelete(const v1::DeleteRequest& request,
                                         const Limits& limits) {
-  absl::Status status =
-      ValidateCollectionReference(request.collection(), limits);
-  if (!status.ok()) return status;
+  absl::StatusOr<WriteBatch> batch = DecodeWriteHead(request, limits);
+  if (!batch.ok()) return batch;
   const Ids& ids = request.ids();
-  status =
+  absl::Status status =
       CheckCount("ids", ids.size(), "ids_per_request", limits.ids_per_request);
   if (!status.ok()) return status;
-  WriteBatch batch;
-  batch.collection = request.collection();
-  batch.deletes.assign(ids.begin(), ids.end());
-  SeenIds seen(batch.deletes.size());
-  for (size_t i = 0; i < batch.deletes.size(); ++i) {
-    status = seen.Add(batch.deletes[i], i, "ids", "");
+  batch->deletes.assign(ids.begin(), ids.end());
+  SeenIds seen(batch->deletes.size());
+  for (size_t i = 0; i < batch->deletes.size(); ++i) {
+    status = seen.Add(batch->deletes[i], i, "ids", "");
     if (!status.ok()) return status;
+  }
+  return batch;
+}
+
+absl::StatusOr<WriteBatch> DecodeSetAttributes(
+    const v1::SetAttributesRequest& request, const Limits& limits) {
+  absl::StatusOr<WriteBatch> batch = DecodeWriteHead(request, limits);
+  if (!batch.ok()) return batch;
+  absl::Status status =
+      CheckCount("updates", request.updates_size(), "points_per_upsert",
+                 limits.points_per_upsert);
+  if (!status.ok()) return status;
+  if (request.mode() == v1::SetAttributesRequest::MERGE) {
+    batch->mode = AttributeMode::kMerge;
+  } else if (request.mode() == v1::SetAttributesRequest::REPLACE) {
+    batch->mode = AttributeMode::kReplace;
+  } else {
+    return InvalidField("mode", absl::StrCat(static_cast<int>(request.mode()),
+                                             " is neither MERGE nor REPLACE"));
+  }
+  const auto count = static_cast<size_t>(request.updates_size());
+  batch->updates.reserve(count);
+  SeenIds seen(count);
+  for (size_t i = 0; i < count; ++i) {
+    const v1::AttributeUpdate& update = request.updates(static_cast<int>(i));
+    status = seen.Add(update.id(), i, "updates", ".id");
+    if (!status.ok()) return status;
+    absl::StatusOr<Attributes> attributes =
+        DecodeAttributes(update.attributes(),
+                         absl::StrCat("updates[", i, "].attributes"), limits);
+    if (!attributes.ok()) return attributes.status();
+    batch->updates.push_back({update.id(), *std::move(attributes)});
   }
   return batch;
 }
@@ -177,6 +243,14 @@ void EncodePoint(const Point& point, v1::Point* out) {
   out->set_id(point.id);
   if (!point.vector.empty()) EncodeVector(point.vector, out->mutable_vector());
   EncodeAttributes(point.attributes, out->mutable_attributes());
+}
+
+v1::SetAttributesResponse EncodeSetAttributesReply(const WriteReply& reply) {
+  v1::SetAttributesResponse out;
+  out.set_updated(reply.updated);
+  out.mutable_missing()->Add(reply.missing.begin(), reply.missing.end());
+  out.set_duplicates(reply.duplicates);
+  return out;
 }
 
 v1::GetResponse EncodeGetReply(const GetReply& reply) {

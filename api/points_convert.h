@@ -62,11 +62,13 @@ absl::StatusOr<Filter> DecodeFilter(const v1::Filter& filter,
 // Each refuses a collection name that is empty or over its limit; whether it
 // exists is for others to say. Lists of points or ids are neither empty nor
 // over their limit; in a batch of writes the same id twice is refused naming
-// both positions.
+// both positions, and so is a request id that is none.
 absl::StatusOr<WriteBatch> DecodeUpsert(const v1::UpsertRequest& request,
                                         const Limits& limits);
 absl::StatusOr<WriteBatch> DecodeDelete(const v1::DeleteRequest& request,
                                         const Limits& limits);
+absl::StatusOr<WriteBatch> DecodeSetAttributes(
+    const v1::SetAttributesRequest& request, const Limits& limits);
 absl::StatusOr<GetRequest> DecodeGet(const v1::GetRequest& request,
                                      const Limits& limits);
 absl::StatusOr<CountRequest> DecodeCount(const v1::CountRequest& request,
@@ -80,6 +82,8 @@ absl::StatusOr<Point> DecodePoint(const v1::Point& point,
                                   const Limits& limits);
 // The vector is written when it is not empty.
 void EncodePoint(const Point& point, v1::Point* out);
+// REQUIRES: `missing` is in the order of the request already.
+v1::SetAttributesResponse EncodeSetAttributesReply(const WriteReply& reply);
 v1::GetResponse EncodeGetReply(const GetReply& reply);
 
 }  // namespace coterie

@@ -1,7 +1,7 @@
 // Bytes -> a request of PointService -> its Decode function: a refusal that
 // names a field, or a request that keeps what api/points_convert.h promises;
 // points return unchanged through Encode. The first byte chooses the limits
-// (lowest bit) and the request (the rest, modulo 5).
+// (lowest bit) and the request (the rest, modulo 6).
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -117,9 +117,20 @@ void CheckSelector(const AttributeSelector& selector, const Limits& limits) {
             "names keep their limit");
 }
 
-void Check(const v1::UpsertRequest&, const WriteBatch& batch,
+void CheckRequestId(bool has, const WriteBatch& batch) {
+  FuzzCheck(batch.request_id.has_value() == has, "a request id stays");
+  if (!has) return;
+  const auto bytes = static_cast<int64_t>(batch.request_id->client_id.size());
+  FuzzCheck(bytes >= 1 && bytes <= kMostClientIdBytes,
+            "client ids keep their limit");
+  FuzzCheck(IsValidUtf8(batch.request_id->client_id), "client ids are UTF-8");
+  FuzzCheck(batch.request_id->sequence >= 0, "sequences are not negative");
+}
+
+void Check(const v1::UpsertRequest& request, const WriteBatch& batch,
            const Limits& limits) {
   CheckName(batch.collection, limits);
+  CheckRequestId(request.has_request_id(), batch);
   FuzzCheck(batch.deletes.empty(), "an upsert deletes nothing");
   FuzzCheck(!batch.upserts.empty(), "there are points");
   FuzzCheck(
@@ -147,12 +158,31 @@ void Check(const v1::UpsertRequest&, const WriteBatch& batch,
   }
 }
 
-void Check(const v1::DeleteRequest&, const WriteBatch& batch,
+void Check(const v1::DeleteRequest& request, const WriteBatch& batch,
            const Limits& limits) {
   CheckName(batch.collection, limits);
+  CheckRequestId(request.has_request_id(), batch);
   FuzzCheck(batch.upserts.empty(), "a delete upserts nothing");
   CheckIds(batch.deletes, limits);
   CheckDistinct(batch.deletes);
+}
+
+void Check(const v1::SetAttributesRequest& request, const WriteBatch& batch,
+           const Limits& limits) {
+  CheckName(batch.collection, limits);
+  CheckRequestId(request.has_request_id(), batch);
+  FuzzCheck(batch.upserts.empty() && batch.deletes.empty(),
+            "updates come alone");
+  FuzzCheck(!batch.updates.empty(), "there are updates");
+  FuzzCheck(
+      static_cast<int64_t>(batch.updates.size()) <= limits.points_per_upsert,
+      "updates keep their limit");
+  std::vector<PointId> ids;
+  for (const AttributeUpdate& update : batch.updates) {
+    CheckAttributes(update.attributes, limits);
+    ids.push_back(update.id);
+  }
+  CheckDistinct(ids);
 }
 
 void Check(const v1::GetRequest&, const GetRequest& get, const Limits& limits) {
@@ -202,7 +232,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)quiet;
   if (size == 0) return 0;
   const Limits limits = FuzzLimits((data[0] & 1) != 0);
-  const int request = (data[0] >> 1) % 5;
+  const int request = (data[0] >> 1) % 6;
   ++data;
   --size;
   switch (request) {
@@ -218,8 +248,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3:
       Try<v1::CountRequest>(data, size, limits, DecodeCount);
       break;
-    default:
+    case 4:
       Try<v1::ScanRequest>(data, size, limits, DecodeScan);
+      break;
+    default:
+      Try<v1::SetAttributesRequest>(data, size, limits, DecodeSetAttributes);
   }
   return 0;
 }

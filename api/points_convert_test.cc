@@ -335,6 +335,102 @@ TEST(DecodeCount, TakesAFilter) {
                 "filter.should[0]");
 }
 
+// Of any kind of write.
+absl::StatusOr<WriteBatch> DeleteBy(const std::string& request_id) {
+  return DecodeDelete(
+      FromText<v1::DeleteRequest>("collection: 'c' ids: 1 " + request_id),
+      Limits());
+}
+
+TEST(DecodeRequestId, IsTakenWhenItIsThere) {
+  EXPECT_EQ(DeleteBy("")->request_id, std::nullopt);
+  EXPECT_EQ(DeleteBy("request_id { client_id: 'me' }")->request_id,
+            (RequestId{"me", 0}));
+  const auto upsert = DecodeUpsert(
+      FromText<v1::UpsertRequest>(
+          "collection: 'c' points { id: 1 vector { values { values: 1 } } } "
+          "request_id { client_id: 'me' sequence: 7 }"),
+      Limits());
+  ASSERT_TRUE(upsert.ok()) << upsert.status();
+  EXPECT_EQ(upsert->request_id, (RequestId{"me", 7}));
+}
+
+TEST(DecodeRequestId, RefusesWhatIsNone) {
+  ExpectRefused(DeleteBy("request_id {}").status(), "request_id.client_id",
+                {"0 bytes", "1..64"});
+  EXPECT_TRUE(
+      DeleteBy("request_id { client_id: '" + std::string(64, 'c') + "' }")
+          .ok());
+  ExpectRefused(
+      DeleteBy("request_id { client_id: '" + std::string(65, 'c') + "' }")
+          .status(),
+      "request_id.client_id", {"65 bytes", "1..64"});
+  ExpectRefused(DeleteBy("request_id { client_id: 'c' sequence: -1 }").status(),
+                "request_id.sequence", {"-1"});
+}
+
+absl::StatusOr<WriteBatch> SetAttributes(const std::string& text) {
+  return DecodeSetAttributes(
+      FromText<v1::SetAttributesRequest>("collection: 'c' " + text), Limits());
+}
+
+TEST(DecodeSetAttributes, TakesUpdatesAndMode) {
+  const auto batch = SetAttributes(R"(
+    mode: REPLACE
+    updates { id: 7 attributes { key: "a" value { int_value: 5 } } }
+    updates { id: 0 }
+    request_id { client_id: "me" sequence: 3 })");
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(batch->collection, "c");
+  EXPECT_EQ(batch->mode, AttributeMode::kReplace);
+  EXPECT_EQ(batch->request_id, (RequestId{"me", 3}));
+  ASSERT_EQ(batch->updates.size(), 2u);
+  EXPECT_EQ(batch->updates[0].id, 7u);
+  EXPECT_EQ(batch->updates[0].attributes, (Attributes{{"a", int64_t{5}}}));
+  EXPECT_TRUE(batch->updates[1].attributes.empty());
+  EXPECT_EQ(SetAttributes("mode: MERGE updates { id: 1 }")->mode,
+            AttributeMode::kMerge);
+}
+
+TEST(DecodeSetAttributes, RefusesWhatCannotBeSet) {
+  ExpectRefused(SetAttributes("mode: MERGE").status(), "updates", {"empty"});
+  ExpectRefused(SetAttributes("updates { id: 1 }").status(), "mode",
+                {"MERGE", "REPLACE"});
+  ExpectRefused(SetAttributes("updates { id: 1 } mode: 3").status(), "mode",
+                {"3"});
+  ExpectRefused(
+      SetAttributes("mode: MERGE updates { id: 1 } updates { id: 1 }").status(),
+      "updates[1].id", {"id 1", "updates[0].id"});
+  ExpectRefused(
+      SetAttributes("mode: MERGE updates { id: 1 attributes { key: 'a' } }")
+          .status(),
+      "updates[0].attributes[\"a\"]");
+}
+
+TEST(DecodeSetAttributes, BoundsTheUpdates) {
+  v1::SetAttributesRequest request;
+  request.set_collection("c");
+  request.set_mode(v1::SetAttributesRequest::MERGE);
+  for (PointId id = 0; id < 4096; ++id) request.add_updates()->set_id(id);
+  EXPECT_TRUE(DecodeSetAttributes(request, Limits()).ok());
+  request.add_updates()->set_id(4096);
+  ExpectRefused(DecodeSetAttributes(request, Limits()).status(), "updates",
+                {"4097", "limit points_per_upsert of 4096"});
+}
+
+TEST(EncodeSetAttributesReply, KeepsTheOrderOfWhatIsMissing) {
+  WriteReply reply;
+  reply.updated = 4;
+  reply.missing = {9, 3};
+  reply.duplicates = 2;
+  const v1::SetAttributesResponse out = EncodeSetAttributesReply(reply);
+  EXPECT_EQ(out.updated(), 4);
+  EXPECT_EQ(out.duplicates(), 2);
+  ASSERT_EQ(out.missing_size(), 2);
+  EXPECT_EQ(out.missing(0), 9u);
+  EXPECT_EQ(out.missing(1), 3u);
+}
+
 TEST(EncodePoint, WritesTheVectorWhenThereIsOne) {
   v1::Point out;
   EncodePoint(Point{.id = 0, .vector = {}, .attributes = {{"k", true}}}, &out);

@@ -80,6 +80,8 @@ TEST(RpcRoles, FindEachMethodAndNothingElse) {
 
 TEST(RpcRoles, WhatChangesDataIsNotARead) {
   EXPECT_EQ(RoleOf("coterie.v1.PointService/Upsert"), RpcRole::kWrite);
+  EXPECT_EQ(RoleOf("coterie.v1.PointService/UpsertStream"), RpcRole::kWrite);
+  EXPECT_EQ(RoleOf("coterie.v1.PointService/SetAttributes"), RpcRole::kWrite);
   EXPECT_EQ(RoleOf("coterie.v1.PointService/Delete"), RpcRole::kWrite);
   EXPECT_EQ(RoleOf("coterie.v1.CollectionService/CreateCollection"),
             RpcRole::kAdmin);

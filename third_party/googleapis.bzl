@@ -12,6 +12,12 @@ def _googleapis_impl(ctx):
     ctx.file("BUILD", """
 load("@coterie//third_party:cc_proto.bzl", "cc_proto")
 
+filegroup(
+    name = "protos",
+    srcs = ["google/rpc/status.proto"],
+    visibility = ["@coterie//api/v1:__pkg__", "@coterie//tests:__pkg__"],
+)
+
 cc_proto(
     name = "rpc_cc_proto",
     srcs = [%s],
