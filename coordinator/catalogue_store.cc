@@ -8,6 +8,7 @@
 #include "api/quoted.h"
 #include "api/status_details.h"
 #include "coordinator/fan_out.h"
+#include "coordinator/shard_view.h"
 
 namespace coterie {
 namespace {
@@ -26,7 +27,8 @@ absl::Status OutOfAttempts(int64_t version) {
 
 }  // namespace
 
-absl::Status CheckOwners(const Catalogue& catalogue, int32_t shards) {
+absl::Status CheckOwners(const Catalogue& catalogue, int32_t shards,
+                         bool view) {
   for (const CollectionSpec& spec : catalogue.collections) {
     if (static_cast<int64_t>(spec.owner.size()) != spec.slots) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -35,6 +37,9 @@ absl::Status CheckOwners(const Catalogue& catalogue, int32_t shards) {
     }
     for (int32_t s = 0; s < spec.slots; ++s) {
       const int32_t owner = spec.owner[static_cast<size_t>(s)];
+      if (view && owner == kElsewhere) {
+        continue;
+      }
       if (owner < 0 || owner >= shards) {
         return absl::FailedPreconditionError(
             absl::StrCat("collection ", Quoted(spec.name), ": slot ", s,
@@ -52,8 +57,9 @@ absl::Status NoSuchCollection(absl::string_view name) {
       " does not exist; CreateCollection makes it, ListCollections lists"));
 }
 
-CatalogueStore::CatalogueStore(ShardSet shards)
+CatalogueStore::CatalogueStore(ShardSet shards, bool view)
     : shards_(std::move(shards)),
+      view_(view),
       repairing_(shards_->size()),
       current_(std::make_shared<Catalogue>()) {}
 
@@ -64,7 +70,7 @@ CatalogueSnapshot CatalogueStore::Current() const {
 
 absl::StatusOr<CatalogueSnapshot> CatalogueStore::Adopt(Catalogue catalogue) {
   absl::Status sound =
-      CheckOwners(catalogue, static_cast<int32_t>(shards_->size()));
+      CheckOwners(catalogue, static_cast<int32_t>(shards_->size()), view_);
   if (!sound.ok()) {
     return WithShard(std::move(sound), 0);
   }
@@ -190,7 +196,7 @@ void CatalogueStore::Repair(int32_t shard, CallContext call,
   Refresh(call, [self = shared_from_this(), shard, call,
                  done = std::move(done)](
                     absl::StatusOr<CatalogueSnapshot> fresh) mutable {
-    if (!fresh.ok() || shard == 0) {
+    if (!fresh.ok() || shard == 0 || self->view_) {
       done(std::move(fresh));
       return;
     }

@@ -34,9 +34,11 @@ struct CollectionRoute {
   const CollectionSpec* spec = nullptr;
 };
 
-// OK if every collection gives each of its slots to one of `shards` shards.
-// FAILED_PRECONDITION naming collection and slot otherwise.
-absl::Status CheckOwners(const Catalogue& catalogue, int32_t shards);
+// OK if every collection gives each of its slots to one of `shards` shards, or,
+// in the view of one shard, elsewhere. FAILED_PRECONDITION naming collection
+// and slot otherwise.
+absl::Status CheckOwners(const Catalogue& catalogue, int32_t shards,
+                         bool view = false);
 
 // NOT_FOUND naming the collection.
 absl::Status NoSuchCollection(absl::string_view name);
@@ -49,8 +51,9 @@ class CatalogueStore : public std::enable_shared_from_this<CatalogueStore> {
   // Whether a request fits the collection.
   using Check = absl::AnyInvocable<absl::Status(const CollectionSpec&)>;
 
-  // Made by std::make_shared. Version 0 until the first Refresh.
-  explicit CatalogueStore(ShardSet shards);
+  // Made by std::make_shared. Version 0 until the first Refresh. `view`: over
+  // the view of one shard (shard_view.h), whose copy is never changed.
+  explicit CatalogueStore(ShardSet shards, bool view = false);
 
   CatalogueSnapshot Current() const;
 
@@ -94,6 +97,7 @@ class CatalogueStore : public std::enable_shared_from_this<CatalogueStore> {
                      CallContext call, Done<int64_t> done);
 
   const ShardSet shards_;
+  const bool view_;
   // Element i: a background repair of shard i is under way.
   std::vector<std::atomic<bool>> repairing_;
   mutable Mutex mu_;

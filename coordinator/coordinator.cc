@@ -17,6 +17,7 @@
 #include "coordinator/routed_call.h"
 #include "coordinator/scan_stream.h"
 #include "coordinator/search_call.h"
+#include "coordinator/shard_view.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -154,10 +155,12 @@ absl::Status RemoveCollection(absl::string_view name, Catalogue* catalogue) {
 
 class Coordinator::Impl {
  public:
-  Impl(ShardSet set, CoordinatorOptions opts)
+  // `view_of`: the one shard that this is a view of, -1 if it is none.
+  Impl(ShardSet set, CoordinatorOptions opts, int32_t view_of)
       : shards(std::move(set)),
         options(std::move(opts)),
-        catalogue(std::make_shared<CatalogueStore>(shards)),
+        view_shard(view_of),
+        catalogue(std::make_shared<CatalogueStore>(shards, options.shard_view)),
         search(std::make_shared<SearchContext>()) {
     search->shards = shards;
     search->catalogue = catalogue;
@@ -165,6 +168,11 @@ class Coordinator::Impl {
   }
 
   int32_t shard_count() const { return static_cast<int32_t>(shards->size()); }
+
+  // OK if data may be changed here.
+  absl::Status MayChange() const {
+    return options.shard_view ? RefusedByView(view_shard) : absl::OkStatus();
+  }
 
   // Statistics of one collection from every shard; fails if one fails.
   void Stats(const std::string& name, const CallContext& call,
@@ -189,8 +197,45 @@ class Coordinator::Impl {
         });
   }
 
+  // Checks that the shards are one cluster, reads the catalogue and brings
+  // every copy up to date. Blocks.
+  absl::Status Join(Coordinator* coordinator) const {
+    absl::StatusOr<std::vector<ShardDescription>> described =
+        Await<std::vector<ShardDescription>>(
+            [&](Done<std::vector<ShardDescription>> done) {
+              coordinator->Describe(Within(), std::move(done));
+            });
+    absl::Status identities =
+        options.shard_view ? absl::OkStatus() : CheckIdentities(*described);
+    if (!identities.ok()) {
+      return identities;
+    }
+    absl::StatusOr<CatalogueSnapshot> read =
+        Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
+          catalogue->Refresh(Within(), std::move(done));
+        });
+    if (!read.ok() || options.shard_view) {
+      return read.status();
+    }
+    absl::Status versions = CheckVersions(*described, (*read)->version);
+    if (!versions.ok()) {
+      return versions;
+    }
+    return Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
+             catalogue->Distribute(*read, Within(), std::move(done));
+           })
+        .status();
+  }
+
+  CallContext Within() const {
+    CallContext call;
+    call.deadline = absl::Now() + options.connect_timeout;
+    return call;
+  }
+
   const ShardSet shards;
   const CoordinatorOptions options;
+  const int32_t view_shard;
   const std::shared_ptr<CatalogueStore> catalogue;
   const std::shared_ptr<SearchContext> search;
 };
@@ -204,6 +249,11 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
   std::sort(shards.begin(), shards.end(), [](const auto& a, const auto& b) {
     return a->shard_id() < b->shard_id();
   });
+  int32_t view_shard = -1;
+  if (options.shard_view && shards.size() == 1) {
+    view_shard = shards[0]->shard_id();
+    shards[0] = MakeShardView(std::move(shards[0]));
+  }
   absl::Status ids = CheckIds(shards);
   if (!ids.ok()) {
     return ids;
@@ -213,46 +263,21 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
   auto impl = std::make_shared<Impl>(
       std::make_shared<const std::vector<std::shared_ptr<ShardClient>>>(
           std::move(shards)),
-      std::move(options));
+      std::move(options), view_shard);
   auto coordinator = absl::WrapUnique(new Coordinator(impl));
-  const auto within = [&impl] {
-    CallContext call;
-    call.deadline = absl::Now() + impl->options.connect_timeout;
-    return call;
-  };
-  absl::StatusOr<std::vector<ShardDescription>> described =
-      Await<std::vector<ShardDescription>>(
-          [&](Done<std::vector<ShardDescription>> done) {
-            coordinator->Describe(within(), std::move(done));
-          });
-  absl::Status identities = CheckIdentities(*described);
-  if (!identities.ok()) {
-    return identities;
-  }
-  absl::StatusOr<CatalogueSnapshot> read =
-      Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
-        impl->catalogue->Refresh(within(), std::move(done));
-      });
-  if (!read.ok()) {
-    return read.status();
-  }
-  absl::Status versions = CheckVersions(*described, (*read)->version);
-  if (!versions.ok()) {
-    return versions;
-  }
-  absl::StatusOr<CatalogueSnapshot> copied =
-      Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
-        impl->catalogue->Distribute(*read, within(), std::move(done));
-      });
-  if (!copied.ok()) {
-    return copied.status();
+  absl::Status joined = impl->Join(coordinator.get());
+  if (!joined.ok()) {
+    return joined;
   }
   return coordinator;
 }
 
 void Coordinator::CreateCollection(CollectionSpec spec, CallContext call,
                                    Done<CollectionSpec> done) {
-  absl::Status valid = ValidateCollection(spec, impl_->options.limits);
+  absl::Status valid = impl_->MayChange();
+  if (valid.ok()) {
+    valid = ValidateCollection(spec, impl_->options.limits);
+  }
   if (!valid.ok()) {
     done(std::move(valid));
     return;
@@ -310,6 +335,10 @@ void Coordinator::ListCollections(CallContext call,
 
 void Coordinator::DeleteCollection(std::string name, CallContext call,
                                    Done<int64_t> done) {
+  if (absl::Status may = impl_->MayChange(); !may.ok()) {
+    done(std::move(may));
+    return;
+  }
   GetCollection(
       name, call,
       [impl = impl_, name, call, done = std::move(done)](
@@ -344,7 +373,10 @@ void Coordinator::DeleteCollection(std::string name, CallContext call,
 
 void Coordinator::Upsert(WriteBatch batch, CallContext call,
                          Done<WriteReply> done) {
-  absl::Status sound = CheckBatch(batch, impl_->options.limits);
+  absl::Status sound = impl_->MayChange();
+  if (sound.ok()) {
+    sound = CheckBatch(batch, impl_->options.limits);
+  }
   if (!sound.ok()) {
     done(std::move(sound));
     return;
@@ -367,6 +399,10 @@ void Coordinator::Upsert(WriteBatch batch, CallContext call,
 
 void Coordinator::Delete(std::string collection, std::vector<PointId> ids,
                          CallContext call, Done<WriteReply> done) {
+  if (absl::Status may = impl_->MayChange(); !may.ok()) {
+    done(std::move(may));
+    return;
+  }
   WriteBatch batch;
   batch.collection = collection;
   batch.deletes = std::move(ids);
@@ -427,6 +463,15 @@ void Coordinator::Search(SearchRequest request, CallContext call,
   if (!sound.ok()) {
     done(std::move(sound));
     return;
+  }
+  if (impl_->options.shard_view) {
+    done = [id = impl_->view_shard,
+            done = std::move(done)](absl::StatusOr<SearchReply> found) mutable {
+      if (found.ok()) {
+        NameShard(id, &*found);
+      }
+      done(std::move(found));
+    };
   }
   std::string name = request.collection;
   auto shared = std::make_shared<const SearchRequest>(std::move(request));

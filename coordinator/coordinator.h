@@ -38,6 +38,11 @@ struct CoordinatorOptions {
   absl::Duration describe_timeout = absl::Seconds(5);
   // How long Create waits for each answer.
   absl::Duration connect_timeout = absl::Seconds(30);
+  // The shard given is one of a larger cluster: its rows are served to readers,
+  // certified over the slots that it owns. Writes and changes of collections
+  // fail with FAILED_PRECONDITION, and so does reading an id that lives
+  // elsewhere.
+  bool shard_view = false;
   // owner[s] for (slots, shards) of new collections. Tests put points where
   // they hurt; everyone else keeps the default.
   std::function<std::vector<int32_t>(int32_t slots, int32_t shards)> placement =
@@ -56,6 +61,7 @@ class Coordinator {
   // FAILED_PRECONDITION if ids are not 0..p-1, if the shards belong to
   // different clusters, or disagree on p; UNAVAILABLE if one does not answer.
   // A shard whose catalogue copy is behind shard 0's is brought up to date.
+  // With shard_view: one shard, of any id, as it is.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
       std::vector<std::shared_ptr<ShardClient>> shards,
       CoordinatorOptions options);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/status_details.h"
+#include "coordinator/shard_view.h"
 #include "index/top_k.h"
 
 namespace coterie {
@@ -290,7 +291,7 @@ class Merger {
       }
     }
     for (size_t slot = 0; slot < covered_by.size(); ++slot) {
-      if (covered_by[slot] < 0) {
+      if (covered_by[slot] < 0 && spec_.owner[slot] != kElsewhere) {
         return absl::StrCat("slot ", slot, " is reported by no shard");
       }
     }

@@ -5,7 +5,8 @@
 //
 // `exact` of a query is set only if
 //   1. every shard answered, at the catalogue's version,
-//   2. each slot of the collection was reported once, by its owner,
+//   2. each slot of the collection was reported once, by its owner (in the view
+//      of one shard: each slot that it owns),
 //   3. each shard's live rows are those of its slots,
 //   4. every list was in order, finite and no longer than k,
 //   5. no id was met twice, in any query,

@@ -13,6 +13,7 @@
 #include "api/quoted.h"
 #include "api/status_details.h"
 #include "coordinator/fan_out.h"
+#include "coordinator/shard_view.h"
 #include "index/metric.h"
 
 namespace coterie {
@@ -230,6 +231,13 @@ void GetFromOwners(const ShardSet& shards, const CollectionSpec& spec,
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (PointId id : distinct) {
+    const int32_t slot = SlotOf(id, spec.slots);
+    if (spec.owner[static_cast<size_t>(slot)] == kElsewhere) {
+      done(absl::FailedPreconditionError(absl::StrCat(
+          "id ", id, " belongs to slot ", slot, " of ", Quoted(spec.name),
+          ", which another shard holds; ask a coordinator")));
+      return;
+    }
     split.For(id).ids.push_back(id);
   }
   std::vector<Part<GetRequest>> parts = split.Take();

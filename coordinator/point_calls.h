@@ -42,7 +42,8 @@ struct OwnersGetReply {
   std::vector<std::pair<int32_t, LinkUse>> links;  // of each shard asked
 };
 
-// Reads each id from its owner. Fails if one owner fails.
+// Reads each id from its owner. Fails if one owner fails; FAILED_PRECONDITION
+// naming an id that lives elsewhere (shard_view.h).
 void GetFromOwners(const ShardSet& shards, const CollectionSpec& spec,
                    GetRequest request, CallContext call,
                    Done<OwnersGetReply> done);

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/cluster_uuid.h"
 
 namespace coterie {
 namespace {
@@ -25,18 +25,6 @@ constexpr char kHeader[] = "coterie cluster 1";
 
 absl::Status FromErrno(int error, absl::string_view what) {
   return absl::ErrnoToStatus(error, what);
-}
-
-// RFC 4122 version 4.
-std::string NewUuid() {
-  std::random_device device;
-  uint64_t hi = (uint64_t{device()} << 32) | device();
-  uint64_t lo = (uint64_t{device()} << 32) | device();
-  hi = (hi & ~0xF000ULL) | 0x4000ULL;
-  lo = (lo & ~(0xC000ULL << 48)) | (0x8000ULL << 48);
-  return absl::StrFormat("%08x-%04x-%04x-%04x-%012x", hi >> 32,
-                         (hi >> 16) & 0xFFFF, hi & 0xFFFF, lo >> 48,
-                         lo & 0xFFFFFFFFFFFFULL);
 }
 
 // Written aside, synced and renamed: the file is whole or absent.
@@ -79,8 +67,8 @@ bool HasShardFolders(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<DataDir> DataDir::Open(const std::string& path, int32_t shards,
-                                      int32_t default_shards) {
+absl::StatusOr<DataDir> DataDir::Open(const std::string& path,
+                                      const DataDirRequest& request) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) {
@@ -99,8 +87,7 @@ absl::StatusOr<DataDir> DataDir::Open(const std::string& path, int32_t shards,
         " is in use by another coteried; stop it, or choose another with "
         "--data_dir"));
   }
-  if (absl::Status s = dir.ReadOrCreateCluster(shards, default_shards);
-      !s.ok()) {
+  if (absl::Status s = dir.ReadOrCreateCluster(request); !s.ok()) {
     return s;
   }
   return dir;
@@ -110,7 +97,8 @@ DataDir::DataDir(DataDir&& other) noexcept
     : path_(std::move(other.path_)),
       lock_fd_(std::exchange(other.lock_fd_, -1)),
       cluster_uuid_(std::move(other.cluster_uuid_)),
-      shards_(other.shards_) {}
+      shards_(other.shards_),
+      shard_id_(other.shard_id_) {}
 
 DataDir::~DataDir() {
   if (lock_fd_ >= 0) {
@@ -122,21 +110,44 @@ std::string DataDir::ShardPath(int32_t shard_id) const {
   return absl::StrFormat("%s/shard-%04d", path_, shard_id);
 }
 
-absl::Status DataDir::ReadOrCreateCluster(int32_t shards,
-                                          int32_t default_shards) {
+absl::Status DataDir::ReadOrCreateCluster(const DataDirRequest& request) {
   const std::string file = path_ + "/CLUSTER";
   if (!fs::exists(file)) {
-    if (HasShardFolders(path_)) {
-      return absl::DataLossError(absl::StrCat(
-          file,
-          " is missing although shard folders are here; restore it, or "
-          "move the folders away to start empty"));
-    }
-    cluster_uuid_ = NewUuid();
-    shards_ = shards > 0 ? shards : default_shards;
-    return WriteDurably(file, absl::StrCat(kHeader, "\nuuid ", cluster_uuid_,
-                                           "\nshards ", shards_, "\n"));
+    return CreateCluster(file, request);
   }
+  if (absl::Status s = ReadCluster(file); !s.ok()) {
+    return s;
+  }
+  return CheckCluster(request);
+}
+
+absl::Status DataDir::CreateCluster(const std::string& file,
+                                    const DataDirRequest& request) {
+  if (HasShardFolders(path_)) {
+    return absl::DataLossError(absl::StrCat(
+        file,
+        " is missing although shard folders are here; restore it, or "
+        "move the folders away to start empty"));
+  }
+  if (request.shard_id >= 0 && request.cluster_uuid.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data directory ", path_,
+        " is new, and a shard of its own cannot guess its cluster; give all "
+        "of them the same --cluster=NAME (or --cluster_uuid)"));
+  }
+  cluster_uuid_ =
+      request.cluster_uuid.empty() ? NewClusterUuid() : request.cluster_uuid;
+  shards_ = request.shards > 0 ? request.shards : request.default_shards;
+  shard_id_ = request.shard_id;
+  std::string text = absl::StrCat(kHeader, "\nuuid ", cluster_uuid_,
+                                  "\nshards ", shards_, "\n");
+  if (shard_id_ >= 0) {
+    absl::StrAppend(&text, "shard ", shard_id_, "\n");
+  }
+  return WriteDurably(file, text);
+}
+
+absl::Status DataDir::ReadCluster(const std::string& file) {
   std::ifstream in(file);
   std::string header;
   std::string uuid_key;
@@ -144,19 +155,48 @@ absl::Status DataDir::ReadOrCreateCluster(int32_t shards,
   std::string count;
   std::getline(in, header);
   in >> uuid_key >> cluster_uuid_ >> shards_key >> count;
-  if (!in || header != kHeader || uuid_key != "uuid" ||
-      cluster_uuid_.size() != 36 || shards_key != "shards" ||
-      !absl::SimpleAtoi(count, &shards_) || shards_ < 1) {
-    return absl::DataLossError(absl::StrCat(file, " is damaged: expected '",
-                                            kHeader,
-                                            "', a uuid and a number of "
-                                            "shards"));
+  bool sound = in && header == kHeader && uuid_key == "uuid" &&
+               IsClusterUuid(cluster_uuid_) && shards_key == "shards" &&
+               absl::SimpleAtoi(count, &shards_) && shards_ >= 1;
+  std::string shard_key;
+  std::string shard;
+  if (sound && in >> shard_key) {
+    sound = in >> shard && shard_key == "shard" &&
+            absl::SimpleAtoi(shard, &shard_id_) && shard_id_ >= 0 &&
+            shard_id_ < shards_;
   }
-  if (shards > 0 && shards != shards_) {
+  if (sound) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      absl::StrCat(file, " is damaged: expected '", kHeader,
+                   "', a uuid, a number of shards and, for one shard, which"));
+}
+
+absl::Status DataDir::CheckCluster(const DataDirRequest& request) const {
+  const auto made_with = [this](const auto&... what) {
     return absl::FailedPreconditionError(
-        absl::StrCat("data directory ", path_, " was made with ", shards_,
-                     " shards, but --local_shards=", shards,
-                     "; leave the flag out, or choose another --data_dir"));
+        absl::StrCat("data directory ", path_, " was made ", what...,
+                     "; or choose another --data_dir"));
+  };
+  if (shard_id_ != request.shard_id) {
+    const auto flags = [](int32_t id) {
+      return id < 0 ? std::string("--role=all")
+                    : absl::StrCat("--role=shard --shard_id=", id);
+    };
+    return made_with("with ", flags(shard_id_), ", not ",
+                     flags(request.shard_id), "; correct the flags");
+  }
+  if (request.shards > 0 && request.shards != shards_) {
+    return made_with(
+        "with ", shards_, " shards, but ",
+        request.shard_id < 0 ? "--local_shards=" : "--shards_total=",
+        request.shards, "; correct the flag, or leave it out");
+  }
+  if (!request.cluster_uuid.empty() && request.cluster_uuid != cluster_uuid_) {
+    return made_with("for cluster ", cluster_uuid_,
+                     ", but the flags name cluster ", request.cluster_uuid,
+                     "; correct --cluster or --cluster_uuid");
   }
   return absl::OkStatus();
 }

@@ -1,20 +1,92 @@
 // coteried: flags, one Server, and the signals that end it.
 
+#include <time.h>
+
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/options.h"
 #include "server/server.h"
 
+namespace coterie {
+namespace {
+
+// What draining may take beyond its own limits before it is cut short.
+constexpr absl::Duration kStopSlack = absl::Milliseconds(700);
+
+// The first signal asks the server to stop; a second ends the process at once,
+// and so does time: everything acknowledged is on disk.
+[[noreturn]] void HandleSignals(const sigset_t& signals,
+                                const std::weak_ptr<Server>& server,
+                                absl::Duration grace) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  std::cout << "coteried: draining (signal " << signal << ")" << std::endl;
+  if (const std::shared_ptr<Server> alive = server.lock()) {
+    alive->RequestStop();
+  }
+  const timespec wait = absl::ToTimespec(grace + kStopSlack);
+  if (sigtimedwait(&signals, nullptr, &wait) > 0) {
+    std::cerr << "coteried: second signal, stopped at once" << std::endl;
+    std::_Exit(1);
+  }
+  std::cerr << "coteried: draining took too long, cut short" << std::endl;
+  std::_Exit(0);
+}
+
+int Run(const ServerOptions& options, const sigset_t& signals) {
+  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(options);
+  if (!started.ok()) {
+    std::cerr << "coteried: " << started.status().message() << std::endl;
+    return 1;
+  }
+  const std::shared_ptr<Server> server = *std::move(started);
+  std::thread(HandleSignals, signals, std::weak_ptr<Server>(server),
+              options.drain_delay + options.drain)
+      .detach();
+  std::cout << "coteried " << Version() << " listening on " << server->address()
+            << ", not serving yet" << std::endl;
+  if (!server->http_address().empty()) {
+    std::cout << "coteried: http on " << server->http_address() << std::endl;
+  }
+  absl::Status status = server->AwaitServing();
+  if (status.ok()) {
+    std::cout << "coteried " << Version() << " serving on " << server->address()
+              << ", "
+              << (options.role == ServerOptions::Role::kCoordinator
+                      ? "no data of its own"
+                      : "data in " + options.data_dir)
+              << std::endl;
+    status = server->AwaitEnd();
+  }
+  if (!absl::IsCancelled(status)) {
+    std::cerr << "coteried: " << status.message() << std::endl;
+    return 1;
+  }
+  if (!server->Shutdown()) {
+    std::cout << "coteried: stopped while loading" << std::endl;
+    std::_Exit(0);
+  }
+  std::cout << "coteried: stopped" << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace coterie
+
 int main(int argc, char** argv) {
   // Blocked before any thread exists, so that all threads inherit the mask and
-  // only sigwait below sees them.
+  // only sigwait sees them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -37,19 +109,5 @@ int main(int argc, char** argv) {
     std::cerr << "coteried: " << options.status().message() << "\n";
     return 2;
   }
-  absl::StatusOr<std::unique_ptr<coterie::Server>> server =
-      coterie::Server::Start(*options);
-  if (!server.ok()) {
-    std::cerr << "coteried: " << server.status().message() << "\n";
-    return 1;
-  }
-  std::cout << "coteried " << coterie::Version() << " serving on "
-            << (*server)->address() << ", data in " << options->data_dir
-            << std::endl;
-  int signal = 0;
-  sigwait(&signals, &signal);
-  std::cout << "coteried: draining (signal " << signal << ")" << std::endl;
-  (*server)->Shutdown();
-  std::cout << "coteried: stopped" << std::endl;
-  return 0;
+  return coterie::Run(*options, signals);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -12,18 +13,39 @@
 
 namespace coterie {
 
+inline constexpr char kDefaultHttp[] = "127.0.0.1:7601";
+
 // Plain data. Defaults are those of the flags.
 struct ServerOptions {
-  // host:port or [v6]:port for gRPC; port 0 takes a free one.
+  enum class Role { kAll, kShard, kCoordinator };
+
+  Role role = Role::kAll;
+  // For gRPC (server/listen_address.h); port 0 takes a free one.
   std::string listen = "127.0.0.1:7600";
+  // For HTTP; empty: none. If the default cannot be had, none either.
+  std::string http = kDefaultHttp;
   std::string data_dir = "./coterie-data";
   // Shards in this process; 0: as stored, or 4 for a new directory.
   int32_t local_shards = 0;
+  // Role shard: which of how many; -1 and 0 otherwise.
+  int32_t shard_id = -1;
+  int32_t shards_total = 0;
+  // The cluster that data belongs to; empty: as the data says.
+  std::string cluster_uuid;
+  // Role coordinator: host:port of each shard, or one dns:///name:port.
+  std::vector<std::string> shards;
+  // Role coordinator: healthy while at least one shard answers.
+  bool serve_partial = false;
   // Scanning threads of each shard; 0: cores / shards, at least 1.
   int32_t threads_per_shard = 0;
   int32_t queue_capacity = 256;
   int64_t write_queue_bytes = int64_t{64} << 20;
-  // After SIGTERM: how long calls may take to end before they are cancelled.
+  // Bytes of requests handled at once; more are refused. 0: a tenth of the
+  // memory that this process may use.
+  int64_t max_inflight_bytes = 0;
+  // After SIGTERM: how long calls are still taken, health saying NOT_SERVING.
+  absl::Duration drain_delay = absl::ZeroDuration();
+  // Then: how long calls may take to end before they are cancelled.
   absl::Duration drain = absl::Seconds(10);
   bool reflection = true;
   Limits limits;
@@ -34,6 +56,12 @@ inline constexpr int32_t kDefaultLocalShards = 4;
 // The flags' values, checked: INVALID_ARGUMENT naming the flag, the value and
 // what it may be. REQUIRES: absl::ParseCommandLine has run.
 absl::StatusOr<ServerOptions> OptionsFromFlags();
+
+// "all", "shard" or "coordinator".
+std::string RoleName(ServerOptions::Role role);
+
+// What max_inflight_bytes = 0 means here; at least four messages.
+int64_t DefaultInflightBytes(const Limits& limits);
 
 // For coteried --help: what it is, examples, exit codes.
 std::string UsageMessage();

@@ -8,6 +8,7 @@
 #include "absl/flags/reflection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/cluster_uuid.h"
 
 namespace coterie {
 namespace {
@@ -31,7 +32,16 @@ TEST(Options, FlagsDefaultToTheStructsDefaults) {
   const auto parsed = Parse({});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const ServerOptions plain;
+  EXPECT_EQ(parsed->role, plain.role);
   EXPECT_EQ(parsed->listen, plain.listen);
+  EXPECT_EQ(parsed->http, plain.http);
+  EXPECT_EQ(parsed->shard_id, plain.shard_id);
+  EXPECT_EQ(parsed->shards_total, plain.shards_total);
+  EXPECT_EQ(parsed->cluster_uuid, plain.cluster_uuid);
+  EXPECT_EQ(parsed->shards, plain.shards);
+  EXPECT_EQ(parsed->serve_partial, plain.serve_partial);
+  EXPECT_EQ(parsed->max_inflight_bytes, plain.max_inflight_bytes);
+  EXPECT_EQ(parsed->drain_delay, plain.drain_delay);
   EXPECT_EQ(parsed->data_dir, plain.data_dir);
   EXPECT_EQ(parsed->local_shards, plain.local_shards);
   EXPECT_EQ(parsed->threads_per_shard, plain.threads_per_shard);
@@ -50,6 +60,11 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
       {"--queue_capacity=0", "queue_capacity"},
       {"--write_queue_bytes=1", "write_queue_bytes"},
       {"--drain=-1s", "drain"},
+      {"--drain_delay=2h", "drain_delay"},
+      {"--max_inflight_bytes=1024", "max_inflight_bytes"},
+      {"--listen=::1:7600", "--listen"},
+      {"--http=localhost", "--http"},
+      {"--http=unix:/x", "--http"},
       {"--data_dir=", "data_dir"},
       // 6 GiB, 2 GiB: would wrap in gRPC's 32 bits.
       {"--max_message_bytes=6442450944", "message_bytes"},
@@ -64,6 +79,51 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument)
         << arg;
     EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(name));
+  }
+}
+
+TEST(Options, RolesTakeTheirFlagsAndRefuseOthers) {
+  const auto shard = Parse(
+      {"--role=shard", "--shard_id=1", "--shards_total=3", "--cluster=words"});
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  EXPECT_EQ(shard->role, ServerOptions::Role::kShard);
+  EXPECT_EQ(shard->shard_id, 1);
+  EXPECT_EQ(shard->shards_total, 3);
+  EXPECT_EQ(shard->cluster_uuid, ClusterUuidOf("words"));
+
+  const auto coordinator =
+      Parse({"--role=coordinator", "--shards=b:2,[::1]:3,a:1"});
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  EXPECT_THAT(coordinator->shards,
+              ::testing::ElementsAre("b:2", "[::1]:3", "a:1"));
+  ASSERT_TRUE(
+      Parse({"--role=coordinator", "--shards=dns:///shards.ns:7600"}).ok());
+
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--role=leader"}, "--role=leader"},
+      {{"--role=shard"}, "shards_total"},
+      {{"--role=shard", "--shards_total=3"}, "shard_id"},
+      {{"--role=shard", "--shards_total=3", "--shard_id=3"}, "shard_id=3"},
+      {{"--role=shard", "--shards_total=3", "--shard_id=0", "--local_shards=3"},
+       "local_shards"},
+      {{"--role=coordinator"}, "--shards"},
+      {{"--role=coordinator", "--shards=a:1,a:1"}, "twice"},
+      {{"--role=coordinator", "--shards=a:1,"}, "has no port"},
+      {{"--role=coordinator", "--shards=a:0"}, "port 0"},
+      {{"--role=coordinator", "--shards=a:1", "--shard_id=0"}, "shard_id"},
+      {{"--role=coordinator", "--shards=dns:///a:1,b:2"}, "stands alone"},
+      {{"--shards=a:1"}, "--shards"},
+      {{"--serve_partial"}, "serve_partial"},
+      {{"--shard_id=0"}, "shard_id"},
+      {{"--shards_total=2"}, "shards_total"},
+      {{"--cluster=a", "--cluster_uuid=b"}, "give one"},
+      {{"--cluster_uuid=B"}, "cluster_uuid=B"},
+  };
+  for (const auto& [args, why] : cases) {
+    const auto parsed = Parse(args);
+    EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument)
+        << args.back();
+    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(why));
   }
 }
 

@@ -1,7 +1,6 @@
-// A running coteried: data directory, shards, coordinator and gRPC server.
+// A running coteried: listens at once, serves when its role allows, drains.
 //
-// Start, then Wait or Shutdown; Shutdown may be called from any thread, once
-// or often. Nothing else is thread-safe.
+// Start, then AwaitServing, AwaitEnd, Shutdown. Thread-safe once started.
 
 #ifndef COTERIE_SERVER_SERVER_H_
 #define COTERIE_SERVER_SERVER_H_
@@ -9,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/options.h"
 
@@ -16,23 +16,37 @@ namespace coterie {
 
 class Server {
  public:
-  // Takes the data directory, loads every shard (in parallel), then listens
-  // and reports SERVING. Errors say what to do; nothing is left behind.
-  // UNAVAILABLE if the address cannot be bound.
+  // Takes the data directory (roles with shards), listens, and begins to load
+  // or to reach shards in the background; until that is done health says
+  // NOT_SERVING and RPCs fail with UNAVAILABLE saying why. Errors say what to
+  // do; nothing is left behind. UNAVAILABLE if an address cannot be bound.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
-  // Shutdown(), if it was not called.
+  // Shutdown(); then waits for shards that are still loading.
   ~Server();
+
+  // Returns when the server serves for the first time; the error if it never
+  // can; CANCELLED if it is to stop.
+  absl::Status AwaitServing();
+
+  // Returns the error that the server cannot go on with, or CANCELLED when it
+  // is to stop.
+  absl::Status AwaitEnd();
+  // Ends those waits with CANCELLED. Stops nothing by itself.
+  void RequestStop();
 
   // The bound port, also when `listen` asked for 0.
   int port() const;
-  // host:port to call.
+  // host:port to call, or unix:PATH.
   std::string address() const;
+  // host:port of HTTP; empty if there is none.
+  std::string http_address() const;
 
-  // Drains: health NOT_SERVING, no new calls; calls in progress may end within
-  // options.drain and are then cancelled; then shards stop and close. Returns
-  // when all of it is done.
-  void Shutdown();
+  // Health says NOT_SERVING; after options.drain_delay no new calls; calls in
+  // progress may end within options.drain and are then cancelled; then shards
+  // stop and close. Returns when all of it is done: true; or false at once if
+  // shards are still loading, which only the end of the process can stop.
+  bool Shutdown();
 
  private:
   class Impl;

@@ -32,6 +32,7 @@ class AllInOne : public testing::Test {
  protected:
   void SetUp() override {
     options_.listen = "127.0.0.1:0";
+    options_.http = "";
     options_.data_dir =
         testing::TempDir() + "/" +
         testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -43,6 +44,7 @@ class AllInOne : public testing::Test {
     auto server = Server::Start(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+    ASSERT_TRUE(server_->AwaitServing().ok());
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(16 << 20);
     channel_ = grpc::CreateCustomChannel(

@@ -7,8 +7,14 @@ address=
 checks=0
 failures=0
 
+declare -A pids addresses
+
 finish() {
   [ -n "$server_pid" ] && kill -9 "$server_pid" 2>/dev/null
+  local pid
+  for pid in "${pids[@]}"; do
+    kill -9 "$pid" 2>/dev/null
+  done
   rm -rf "$work"
 }
 trap finish EXIT
@@ -16,7 +22,7 @@ trap finish EXIT
 # start_server [FLAG...]: waits until it serves; sets server_pid and address.
 start_server() {
   : >"$work/server.out"
-  server/coteried --listen=127.0.0.1:0 --data_dir="$work/data" "$@" \
+  server/coteried --listen=127.0.0.1:0 --http= --data_dir="$work/data" "$@" \
     >"$work/server.out" 2>"$work/server.err" &
   server_pid=$!
   # The line appears when the port is bound; tail -f follows without polling.
@@ -35,6 +41,48 @@ stop_server() {
   wait "$server_pid"
   server_code=$?
   server_pid=
+}
+
+# await_line FILE PATTERN [COUNT]: waits, a minute at most, until that many lines
+# of $work/FILE match. FILE is NAME.out or NAME.err of a process launched; tail
+# follows it, without polling, for as long as the process lives.
+await_line() {
+  local count=${3:-1}
+  checks=$((checks + 1))
+  if [ "$(timeout 60 grep -E -m "$count" -c -- "$2" \
+      <(tail -n +1 -f --pid="${pids[${1%.*}]}" "$work/$1"))" != "$count" ]; then
+    failures=$((failures + 1))
+    echo "FAILED: $1 never said '$2' $count times:"
+    tail -20 "$work/$1" | sed 's/^/  | /'
+  fi
+}
+
+# launch NAME FLAG...: a coteried of that name, with its output in NAME.out and
+# NAME.err; waits until it listens; sets pids[NAME] and addresses[NAME].
+launch() {
+  local name=$1
+  shift
+  : >"$work/$name.out"
+  server/coteried --http= "$@" >"$work/$name.out" 2>"$work/$name.err" &
+  pids[$name]=$!
+  await_line "$name.out" 'listening on'
+  addresses[$name]=$(sed -n 's/.*listening on \([^,]*\),.*/\1/p' \
+    "$work/$name.out")
+}
+
+# end NAME SIGNAL CODE: the process has to end with this code.
+end() {
+  local got
+  kill "-$2" "${pids[$1]}"
+  wait "${pids[$1]}" 2>/dev/null
+  got=$?
+  unset "pids[$1]"
+  checks=$((checks + 1))
+  if [ "$got" -ne "$3" ]; then
+    failures=$((failures + 1))
+    echo "FAILED: $1 ended with $got after SIG$2, expected $3"
+    tail -5 "$work/$1.out" "$work/$1.err" | sed 's/^/  | /'
+  fi
 }
 
 # expect WHAT COMMAND...: the command has to succeed.

@@ -15,6 +15,7 @@ packages=(
   libgrpc++-dev libgrpc-dev grpc-proto protobuf-compiler protobuf-compiler-grpc
   libprotobuf-dev libabsl-dev librocksdb-dev libcli11-dev
   libfaiss-dev libopenblas-dev libeigen3-dev libgomp1
+  prometheus-cpp-dev libcivetweb-dev curl
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-pip python3-grpcio python3-protobuf
 )

@@ -1,0 +1,76 @@
+#include "server/movable_shard.h"
+
+namespace coterie {
+namespace {
+
+// Keeps the client alive for as long as its stream.
+class HeldStream final : public PointStream {
+ public:
+  HeldStream(std::shared_ptr<ShardClient> client,
+             std::unique_ptr<PointStream> stream)
+      : client_(std::move(client)), stream_(std::move(stream)) {}
+
+  void Next(Done<ScanPage> done) override { stream_->Next(std::move(done)); }
+
+ private:
+  const std::shared_ptr<ShardClient> client_;
+  const std::unique_ptr<PointStream> stream_;
+};
+
+}  // namespace
+
+void MovableShard::Retarget(std::shared_ptr<ShardClient> target) {
+  // The old one may go with its last reference: not under the lock.
+  MutexLock lock(&mu_);
+  target_.swap(target);
+}
+
+void MovableShard::Search(std::shared_ptr<const SearchRequest> request,
+                          CallContext call, Done<ShardSearchReply> done) {
+  target()->Search(std::move(request), std::move(call), std::move(done));
+}
+
+void MovableShard::Write(WriteBatch batch, CallContext call,
+                         Done<WriteReply> done) {
+  target()->Write(std::move(batch), std::move(call), std::move(done));
+}
+
+void MovableShard::Get(GetRequest request, CallContext call,
+                       Done<GetReply> done) {
+  target()->Get(std::move(request), std::move(call), std::move(done));
+}
+
+void MovableShard::Count(CountRequest request, CallContext call,
+                         Done<CountReply> done) {
+  target()->Count(std::move(request), std::move(call), std::move(done));
+}
+
+std::unique_ptr<PointStream> MovableShard::Scan(ScanRequest request,
+                                                CallContext call) {
+  std::shared_ptr<ShardClient> client = target();
+  std::unique_ptr<PointStream> stream =
+      client->Scan(std::move(request), std::move(call));
+  return std::make_unique<HeldStream>(std::move(client), std::move(stream));
+}
+
+void MovableShard::ReadCatalogue(CallContext call, Done<Catalogue> done) {
+  target()->ReadCatalogue(std::move(call), std::move(done));
+}
+
+void MovableShard::PutCatalogue(int64_t expected_version, Catalogue catalogue,
+                                CallContext call, Done<int64_t> done) {
+  target()->PutCatalogue(expected_version, std::move(catalogue),
+                         std::move(call), std::move(done));
+}
+
+void MovableShard::CollectionStats(std::string collection, CallContext call,
+                                   Done<ShardCollectionStats> done) {
+  target()->CollectionStats(std::move(collection), std::move(call),
+                            std::move(done));
+}
+
+void MovableShard::Describe(CallContext call, Done<ShardDescription> done) {
+  target()->Describe(std::move(call), std::move(done));
+}
+
+}  // namespace coterie
