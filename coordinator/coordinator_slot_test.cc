@@ -53,6 +53,11 @@ class SlotServices : public testing::Test {
     server_->Wait();
   }
 
+  // A request's bytes are given back when gRPC lets go of it, which may be
+  // after its caller has the reply.
+  void Settle() {
+    WaitUntil([this] { return budget_->used() == 0; });
+  }
   absl::Status Search() {
     grpc::ClientContext context;
     v1::SearchResponse reply;
@@ -60,6 +65,7 @@ class SlotServices : public testing::Test {
         search_->Search(&context, SearchOf("c", {1}, 1), &reply));
   }
   absl::Status Upsert() {
+    Settle();
     grpc::ClientContext context;
     v1::UpsertResponse reply;
     return FromGrpcStatus(
@@ -100,7 +106,8 @@ TEST_F(SlotServices, WhileItIsEmptyCallsSayWhyAndDescribeAnswers) {
   shard.shard_id = 1;
   shard.state = ShardDescription::State::kLoading;
   slot_.Clear(pending);
-  for (const absl::Status& status : {Search(), Upsert()}) {
+  const absl::Status searched = Search();
+  for (const absl::Status& status : {searched, Upsert()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()), HasSubstr("1 of 2 shards"));
   }
@@ -116,15 +123,18 @@ TEST_F(SlotServices, FillingAndEmptyingItTurnsCallsOnAndOff) {
   EXPECT_EQ(Upsert().code(), absl::StatusCode::kUnavailable);
   Fill();
   EXPECT_TRUE(Upsert().ok());
+  Settle();
   EXPECT_TRUE(Search().ok());
   EXPECT_EQ(Describe().shards(0).state(), v1::ShardDescription::SERVING);
   slot_.Clear({absl::FailedPreconditionError("two shards claim id 0"), "", {}});
+  Settle();
   EXPECT_EQ(Search().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(SlotServices, RequestsOverTheBudgetAreRefusedUntilOthersEnd) {
   Fill();
   ASSERT_TRUE(Upsert().ok());
+  Settle();
   cluster_->shard(0).Hold("Search");
   absl::Status first;
   std::thread held([&] { first = Search(); });
@@ -137,7 +147,7 @@ TEST_F(SlotServices, RequestsOverTheBudgetAreRefusedUntilOthersEnd) {
   cluster_->shard(0).Release();
   held.join();
   EXPECT_TRUE(first.ok()) << first;
-  WaitUntil([&] { return budget_->used() == 0; });
+  Settle();
   EXPECT_TRUE(Search().ok());
   EXPECT_EQ(budget_->refused(), 1);
 }

@@ -116,6 +116,7 @@ expect_text out '"exact": false' "is not certified"
 await_line c0.err "not serving: .*${addresses[s1]} does not answer" 2
 expect_code 0 "health without shard 1" health c0 ""
 expect_text out 'NOT_SERVING' "not serving"
+await_line c1.err "not serving: .*${addresses[s1]} does not answer"
 expect_code 22 "healthz without shard 1" \
   curl -sSf --max-time 10 "http://$http/healthz"
 recovered=$(grep -c 'all shards answer' "$work/c0.err")
@@ -168,43 +169,50 @@ shard 2
 await_line c0.err 'all shards answer' $((recovered + 1))
 same c0 "after strangers"
 
-# Stopping is bounded, whatever callers do: a search that a stopped shard never
-# answers, and a health watch without end.
-# open_call NAME: a search under way there.
+# Stopping is bounded, whatever callers do: a scan whose reader stands still,
+# and a health watch without end.
+mkfifo "$work/unread"
+exec 9<>"$work/unread"
+# open_call NAME: a scan under way there that will not end by itself.
 open_call() {
   local http
   http=$(sed -n 's/.*http on //p' "$work/$1.out")
-  $coterie --server "${addresses[$1]}" --timeout 60s search words --near king \
-    >/dev/null 2>&1 &
-  expect "a call is under way on $1" timeout 30 bash -c \
+  ./.deps/bin/grpcurl -plaintext \
+    -d '{"collection": "words", "withVectors": true}' "${addresses[$1]}" \
+    coterie.v1.PointService/Scan >&9 2>/dev/null &
+  pids[call-$1]=$!
+  expect "a call is under way on $1" timeout 60 bash -c \
     "until curl -s --max-time 10 http://$http/metrics |
        grep -q '^coterie_inflight_request_bytes [1-9]'; do :; done"
 }
-kill -STOP "${pids[s2]}"
 open_call c0
 ./.deps/bin/grpcurl -plaintext -d '{}' "${addresses[c0]}" \
-  grpc.health.v1.Health/Watch >"$work/watch" 2>&1 &
+  grpc.health.v1.Health/Watch >"$work/watch.out" 2>&1 &
+pids[watch]=$!
+await_line watch.out 'SERVING'
 started=$SECONDS
 end c0 TERM 0
 took=$((SECONDS - started))
 expect "drain 1 s, and 1 s more" [ "$took" -le 3 ]
+expect_text watch.out 'NOT_SERVING' "the watcher was told before it ended"
 open_call c1
 kill -TERM "${pids[c1]}"
 await_line c1.out 'draining'
 end c1 TERM 1
-kill -CONT "${pids[s2]}"
 for name in s0 s1 s2; do end "$name" TERM 0; done
 
-# A Unix socket belongs to the server that lives.
-launch u0 --listen="unix:$work/x.sock" --data_dir="$work/u0" --local_shards=1
+# A Unix socket belongs to the server that lives. Its path has to be short.
+socket=/tmp/coterie-test-$$.sock
+launch u0 --listen="unix:$socket" --data_dir="$work/u0" --local_shards=1
 await_line u0.out 'serving on unix:'
 expect_code 1 "a second server on the socket" server/coteried --http= \
-  --listen="unix:$work/x.sock" --data_dir="$work/u1" --local_shards=1
+  --listen="unix:$socket" --data_dir="$work/u1" --local_shards=1
 expect_text err 'another server that lives' "says why"
-expect_code 0 "the first still answers" $coterie --server "unix:$work/x.sock" \
+expect_code 0 "the first still answers" $coterie --server "unix:$socket" \
   describe
 end u0 KILL 137
-launch u0 --listen="unix:$work/x.sock" --data_dir="$work/u0"
+launch u0 --listen="unix:$socket" --data_dir="$work/u0"
 await_line u0.out 'serving on unix:'
 end u0 TERM 0
+rm -f "$socket" "$socket.lock"
 report

@@ -53,7 +53,7 @@ await_line() {
       <(tail -n +1 -f --pid="${pids[${1%.*}]}" "$work/$1"))" != "$count" ]; then
     failures=$((failures + 1))
     echo "FAILED: $1 never said '$2' $count times:"
-    tail -20 "$work/$1" | sed 's/^/  | /'
+    tail -n 20 "$work/$1" | sed 's/^/  | /'
   fi
 }
 
@@ -81,7 +81,7 @@ end() {
   if [ "$got" -ne "$3" ]; then
     failures=$((failures + 1))
     echo "FAILED: $1 ended with $got after SIG$2, expected $3"
-    tail -5 "$work/$1.out" "$work/$1.err" | sed 's/^/  | /'
+    tail -n 5 "$work/$1.out" "$work/$1.err" | sed 's/^/  | /'
   fi
 }
 
