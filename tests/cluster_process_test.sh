@@ -186,6 +186,7 @@ open_call() {
        grep -q '^coterie_inflight_request_bytes [1-9]'; do :; done"
 }
 open_call c0
+: >"$work/watch.out"
 ./.deps/bin/grpcurl -plaintext -d '{}' "${addresses[c0]}" \
   grpc.health.v1.Health/Watch >"$work/watch.out" 2>&1 &
 pids[watch]=$!

@@ -14,6 +14,7 @@ finish() {
   local pid
   for pid in "${pids[@]}"; do
     kill -9 "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
   done
   rm -rf "$work"
 }
