@@ -8,6 +8,6 @@ files=("$@")
   mapfile -t files < <(git ls-files 'api/*.cc' 'index/*.cc' 'shard/*.cc' \
     'coordinator/*.cc' 'server/*.cc' 'client/*.cc' | grep -vE '_(test|fuzz)\.cc$')
 printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet \
-  --extra-arg=-Wno-unknown-warning-option -- -std=c++20 -I. -Ibazel-bin \
-  -Ibazel-bin/external/googleapis 2>/dev/null
+  --extra-arg=-Wno-unknown-warning-option -- -std=c++20 -I. \
+  -isystem bazel-bin -isystem bazel-bin/external/googleapis 2>/dev/null
 echo "tidy: ok (${#files[@]} files)"
