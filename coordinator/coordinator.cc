@@ -12,7 +12,9 @@
 #include "api/quoted.h"
 #include "api/status_details.h"
 #include "coordinator/catalogue_store.h"
+#include "coordinator/cluster_checks.h"
 #include "coordinator/fan_out.h"
+#include "coordinator/owner_writes.h"
 #include "coordinator/point_calls.h"
 #include "coordinator/routed_call.h"
 #include "coordinator/scan_stream.h"
@@ -51,65 +53,6 @@ absl::StatusOr<T> Await(absl::FunctionRef<void(Done<T>)> start) {
     state->ready.Wait(&state->mu);
   }
   return std::move(state->reply);
-}
-
-absl::Status CheckIds(const std::vector<std::shared_ptr<ShardClient>>& shards) {
-  if (shards.empty()) {
-    return absl::FailedPreconditionError("a cluster has at least one shard");
-  }
-  for (size_t i = 0; i < shards.size(); ++i) {
-    if (shards[i]->shard_id() != static_cast<int32_t>(i)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "shard ids of ", shards.size(), " shards are 0..", shards.size() - 1,
-          " once each; in their place ", i, " stands ", shards[i]->shard_id(),
-          " (", shards[i]->address(), ")"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Whether what the shards say of themselves is one cluster of that many.
-absl::Status CheckIdentities(const std::vector<ShardDescription>& shards) {
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const ShardDescription& shard = shards[i];
-    const int32_t id = static_cast<int32_t>(i);
-    if (shard.state == ShardDescription::State::kUnreachable) {
-      return WithShard(absl::UnavailableError(shard.reason), id);
-    }
-    if (shard.shard_id != id) {
-      return WithShard(absl::FailedPreconditionError(
-                           absl::StrCat("calls itself shard ", shard.shard_id)),
-                       id);
-    }
-    if (shard.cluster_uuid != shards[0].cluster_uuid) {
-      return WithShard(absl::FailedPreconditionError(absl::StrCat(
-                           "belongs to cluster ", Quoted(shard.cluster_uuid),
-                           ", shard 0 to ", Quoted(shards[0].cluster_uuid))),
-                       id);
-    }
-    if (shard.shards_total != static_cast<int32_t>(shards.size())) {
-      return WithShard(absl::FailedPreconditionError(absl::StrCat(
-                           "is of a cluster of ", shard.shards_total,
-                           " shards; ", shards.size(), " were given")),
-                       id);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// A copy ahead of the original means that shard 0 lost data.
-absl::Status CheckVersions(const std::vector<ShardDescription>& shards,
-                           int64_t version) {
-  for (const ShardDescription& shard : shards) {
-    if (shard.catalogue_version > version) {
-      return WithShard(absl::FailedPreconditionError(absl::StrCat(
-                           "has the catalogue at version ",
-                           shard.catalogue_version, ", newer than shard 0's ",
-                           version, ": shard 0 runs on old data")),
-                       shard.shard_id);
-    }
-  }
-  return absl::OkStatus();
 }
 
 // Adds `spec` to the catalogue, giving it number and owners.
@@ -225,6 +168,35 @@ class Coordinator::Impl {
              catalogue->Distribute(*read, Within(), std::move(done));
            })
         .status();
+  }
+
+  // Refuses the batch if it is not `sound`; else writes it.
+  void Write(absl::Status sound, WriteBatch batch, CallContext call,
+             Done<WriteReply> done) const {
+    absl::Status may = MayChange();
+    if (may.ok()) {
+      may = std::move(sound);
+    }
+    if (!may.ok()) {
+      done(std::move(may));
+      return;
+    }
+    std::string name = batch.collection;
+    auto shared = std::make_shared<WriteBatch>(std::move(batch));
+    // Deletes are small, so that there is a copy for another try.
+    const bool copy = shared->upserts.empty() && shared->updates.empty();
+    RouteCall<WriteReply>(
+        catalogue, std::move(name),
+        [shared](const CollectionSpec& spec) {
+          return CheckVectors(spec, *shared);
+        },
+        call, copy ? kReadTries : kWriteTries,
+        [set = shards, shared, copy, call](const CollectionRoute& route,
+                                           Done<WriteReply> written) {
+          WriteToOwners(set, *route.spec, copy ? *shared : std::move(*shared),
+                        call, std::move(written));
+        },
+        std::move(done));
   }
 
   CallContext Within() const {
@@ -373,47 +345,28 @@ void Coordinator::DeleteCollection(std::string name, CallContext call,
 
 void Coordinator::Upsert(WriteBatch batch, CallContext call,
                          Done<WriteReply> done) {
-  absl::Status sound = impl_->MayChange();
-  if (sound.ok()) {
-    sound = CheckBatch(batch, impl_->options.limits);
-  }
-  if (!sound.ok()) {
-    done(std::move(sound));
-    return;
-  }
-  std::string name = batch.collection;
-  auto shared = std::make_shared<WriteBatch>(std::move(batch));
-  RouteCall<WriteReply>(
-      impl_->catalogue, std::move(name),
-      [shared](const CollectionSpec& spec) {
-        return CheckVectors(spec, *shared);
-      },
-      call, kWriteTries,
-      [impl = impl_, shared, call](const CollectionRoute& route,
-                                   Done<WriteReply> written) {
-        WriteToOwners(impl->shards, *route.spec, std::move(*shared), call,
-                      std::move(written));
-      },
-      std::move(done));
+  absl::Status sound = CheckUpsert(batch, impl_->options.limits);
+  impl_->Write(std::move(sound), std::move(batch), std::move(call),
+               std::move(done));
 }
 
 void Coordinator::Delete(std::string collection, std::vector<PointId> ids,
                          CallContext call, Done<WriteReply> done) {
-  if (absl::Status may = impl_->MayChange(); !may.ok()) {
-    done(std::move(may));
-    return;
-  }
-  WriteBatch batch;
-  batch.collection = collection;
-  batch.deletes = std::move(ids);
-  RouteCall<WriteReply>(
-      impl_->catalogue, std::move(collection), AcceptAny, call, kReadTries,
-      [impl = impl_, batch = std::move(batch), call](
-          const CollectionRoute& route, Done<WriteReply> written) {
-        WriteToOwners(impl->shards, *route.spec, batch, call,
-                      std::move(written));
-      },
-      std::move(done));
+  Delete(WriteBatch{std::move(collection), {}, std::move(ids)}, std::move(call),
+         std::move(done));
+}
+
+void Coordinator::Delete(WriteBatch batch, CallContext call,
+                         Done<WriteReply> done) {
+  impl_->Write(absl::OkStatus(), std::move(batch), std::move(call),
+               std::move(done));
+}
+
+void Coordinator::SetAttributes(WriteBatch batch, CallContext call,
+                                Done<WriteReply> done) {
+  absl::Status sound = CheckUpdates(batch, impl_->options.limits);
+  impl_->Write(std::move(sound), std::move(batch), std::move(call),
+               std::move(done));
 }
 
 void Coordinator::Get(GetRequest request, CallContext call,

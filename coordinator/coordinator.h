@@ -77,10 +77,15 @@ class Coordinator {
   void DeleteCollection(std::string name, CallContext call, Done<int64_t> done);
 
   // Validates the whole batch against the collection (dimension, metric,
-  // duplicate ids) before any shard hears of it.
+  // duplicate ids) before any shard hears of it. A write that fails on some
+  // shards says what it did (api/write_outcome.h).
   void Upsert(WriteBatch batch, CallContext call, Done<WriteReply> done);
   void Delete(std::string collection, std::vector<PointId> ids,
               CallContext call, Done<WriteReply> done);
+  // Of a batch of deletes.
+  void Delete(WriteBatch batch, CallContext call, Done<WriteReply> done);
+  // Of a batch of updates.
+  void SetAttributes(WriteBatch batch, CallContext call, Done<WriteReply> done);
   void Get(GetRequest request, CallContext call, Done<GetReply> done);
   void Count(CountRequest request, CallContext call, Done<CountReply> done);
   // Shard after shard; errors arrive by Next.

@@ -124,6 +124,19 @@ absl::StatusOr<WriteReply> FakeCluster::Delete(const std::string& name,
   });
 }
 
+absl::StatusOr<WriteReply> FakeCluster::Write(WriteBatch batch,
+                                              CallContext call) {
+  return Wait<WriteReply>([&](Done<WriteReply> done) {
+    if (!batch.upserts.empty()) {
+      coordinator->Upsert(std::move(batch), call, std::move(done));
+    } else if (!batch.updates.empty()) {
+      coordinator->SetAttributes(std::move(batch), call, std::move(done));
+    } else {
+      coordinator->Delete(std::move(batch), call, std::move(done));
+    }
+  });
+}
+
 absl::StatusOr<int64_t> FakeCluster::Drop(const std::string& name) {
   return Wait<int64_t>([&](Done<int64_t> done) {
     coordinator->DeleteCollection(name, {}, std::move(done));

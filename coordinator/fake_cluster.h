@@ -105,6 +105,8 @@ struct FakeCluster {
   absl::StatusOr<int64_t> Count(const std::string& name);
   absl::StatusOr<WriteReply> Delete(const std::string& name,
                                     std::vector<PointId> ids);
+  // An upsert, deletes or updates, as the batch has them.
+  absl::StatusOr<WriteReply> Write(WriteBatch batch, CallContext call = {});
   // Points dropped with the collection.
   absl::StatusOr<int64_t> Drop(const std::string& name);
 

@@ -60,6 +60,12 @@ void FakeShardClient::FailOnce(const std::string& method, absl::Status status) {
   failures_once_[method] = std::move(status);
 }
 
+void FakeShardClient::LoseReplyOnce(const std::string& method,
+                                    absl::Status status) {
+  MutexLock lock(&mu_);
+  lost_replies_[method] = std::move(status);
+}
+
 void FakeShardClient::Hold(const std::string& method) {
   MutexLock lock(&mu_);
   holding_[method] = true;
@@ -144,9 +150,17 @@ void FakeShardClient::Answer(const std::string& method, const CallContext& call,
       failure = once->second;
       failures_once_.erase(once);
     }
-    reply = [failure, answer = std::move(answer),
+    absl::Status lost;
+    if (auto lose = lost_replies_.find(method); lose != lost_replies_.end()) {
+      lost = lose->second;
+      lost_replies_.erase(lose);
+    }
+    reply = [failure, lost, answer = std::move(answer),
              done = std::move(done)]() mutable {
-      if (failure.ok()) {
+      if (failure.ok() && !lost.ok()) {
+        answer().status().IgnoreError();
+        done(lost);
+      } else if (failure.ok()) {
         done(answer());
       } else {
         done(failure);
@@ -246,35 +260,6 @@ void FakeShardClient::Search(std::shared_ptr<const SearchRequest> request,
       "Search", call,
       [this, request = std::move(request)] { return RunSearch(*request); },
       std::move(done));
-}
-
-absl::StatusOr<WriteReply> FakeShardClient::RunWrite(const WriteBatch& batch) {
-  MutexLock lock(&mu_);
-  absl::StatusOr<const CollectionSpec*> spec = Find(batch.collection);
-  if (!spec.ok()) {
-    return spec.status();
-  }
-  for (const Point& point : batch.upserts) {
-    if (!Owns(**spec, point.id)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("id ", point.id, " is of another shard's slot"));
-    }
-    if (static_cast<int64_t>(point.vector.size()) != (*spec)->dimension) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("id ", point.id, " has another dimension"));
-    }
-  }
-  Rows& rows = rows_[(*spec)->number];
-  WriteReply reply;
-  for (const Point& point : batch.upserts) {
-    rows[point.id] = point;
-    ++reply.upserted;
-  }
-  for (PointId id : batch.deletes) {
-    reply.deleted += static_cast<int64_t>(rows.erase(id));
-  }
-  reply.sequence = ++sequence_;
-  return reply;
 }
 
 void FakeShardClient::Write(WriteBatch batch, CallContext call,

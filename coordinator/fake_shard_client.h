@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,8 @@ class FakeShardClient : public ShardClient {
   void Fail(const std::string& method, absl::Status status);
   // Answer so once, before the other knobs are asked.
   void FailOnce(const std::string& method, absl::Status status);
+  // Does what the next call asks for, but answers so.
+  void LoseReplyOnce(const std::string& method, absl::Status status);
   // Answer nothing until Release.
   void Hold(const std::string& method);
   // Ends all holding and answers, on this thread, what was held.
@@ -113,6 +116,10 @@ class FakeShardClient : public ShardClient {
   bool Owns(const CollectionSpec& spec, PointId id) const;
   absl::StatusOr<ShardSearchReply> RunSearch(const SearchRequest& request);
   absl::StatusOr<WriteReply> RunWrite(const WriteBatch& batch);
+  absl::Status CheckWrite(const CollectionSpec& spec,
+                          const WriteBatch& batch) const;
+  static void RunUpdate(const AttributeUpdate& update, AttributeMode mode,
+                        Rows* rows, WriteReply* reply);
   absl::StatusOr<GetReply> RunGet(const GetRequest& request);
   absl::StatusOr<int64_t> RunPut(int64_t expected, Catalogue catalogue);
   absl::StatusOr<ScanPage> RunNext(
@@ -126,9 +133,13 @@ class FakeShardClient : public ShardClient {
   mutable Mutex mu_;
   Catalogue catalogue_ ABSL_GUARDED_BY(mu_);
   std::map<uint32_t, Rows> rows_ ABSL_GUARDED_BY(mu_);  // by number
+  // By collection number, slot and client: the last sequence.
+  std::map<std::tuple<uint32_t, int32_t, std::string>, int64_t> applied_
+      ABSL_GUARDED_BY(mu_);
   int64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::Status> failures_once_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, absl::Status> lost_replies_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, bool> holding_ ABSL_GUARDED_BY(mu_);
   std::vector<absl::AnyInvocable<void()>> held_ ABSL_GUARDED_BY(mu_);
   std::function<void(ShardSearchReply*)> edit_ ABSL_GUARDED_BY(mu_);

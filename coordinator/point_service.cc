@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "api/points_convert.h"
 #include "api/scan_call.h"
+#include "coordinator/upsert_stream.h"
 
 namespace coterie {
 
@@ -24,7 +25,36 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Upsert(
   coordinator->Upsert(*std::move(decoded), rpc->call(),
                       rpc->Replier<WriteReply>([response](WriteReply reply) {
                         response->set_upserted(reply.upserted);
+                        response->set_duplicates(reply.duplicates);
                       }));
+  return rpc;
+}
+
+grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>*
+CoordinatorPointService::UpsertStream(grpc::CallbackServerContext* context) {
+  return StartUpsertStream(context, slot_, options_);
+}
+
+grpc::ServerUnaryReactor* CoordinatorPointService::SetAttributes(
+    grpc::CallbackServerContext* context,
+    const v1::SetAttributesRequest* request,
+    v1::SetAttributesResponse* response) {
+  auto* rpc = new UnaryCall(context, response, "PointService/SetAttributes",
+                            kWriteDeadline, options_);
+  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
+  if (coordinator == nullptr) {
+    return rpc;
+  }
+  absl::StatusOr<WriteBatch> decoded =
+      DecodeSetAttributes(*request, options_.limits);
+  if (!decoded.ok()) {
+    return rpc->Refuse(decoded.status());
+  }
+  coordinator->SetAttributes(
+      *std::move(decoded), rpc->call(),
+      rpc->Replier<WriteReply>([response](const WriteReply& reply) {
+        *response = EncodeSetAttributesReply(reply);
+      }));
   return rpc;
 }
 
@@ -41,10 +71,10 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Delete(
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  coordinator->Delete(std::move(decoded->collection),
-                      std::move(decoded->deletes), rpc->call(),
+  coordinator->Delete(*std::move(decoded), rpc->call(),
                       rpc->Replier<WriteReply>([response](WriteReply reply) {
                         response->set_deleted(reply.deleted);
+                        response->set_duplicates(reply.duplicates);
                       }));
   return rpc;
 }

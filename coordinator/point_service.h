@@ -22,6 +22,12 @@ class CoordinatorPointService final : public v1::PointService::CallbackService {
   grpc::ServerUnaryReactor* Upsert(grpc::CallbackServerContext* context,
                                    const v1::UpsertRequest* request,
                                    v1::UpsertResponse* response) override;
+  grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>*
+  UpsertStream(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* SetAttributes(
+      grpc::CallbackServerContext* context,
+      const v1::SetAttributesRequest* request,
+      v1::SetAttributesResponse* response) override;
   grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
                                    const v1::DeleteRequest* request,
                                    v1::DeleteResponse* response) override;
