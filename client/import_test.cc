@@ -177,11 +177,11 @@ TEST_F(Import, AValueThatIsNotFiniteIsNamed) {
 }
 
 TEST_F(Import, OfNoRowsIsDone) {
-  EXPECT_EQ(Must({"import", "w",
-                  WriteFile("none.npy", NpyWithShape("<f4", "(0, 2)", "")),
-                  "--create", "--metric", "l2", "--json"})
-                .out,
-            "{\n \"upserted\": \"0\"\n}\n");
+  EXPECT_THAT(Must({"import", "w",
+                    WriteFile("none.npy", NpyWithShape("<f4", "(0, 2)", "")),
+                    "--create", "--metric", "l2", "--json"})
+                  .out,
+              HasSubstr("\"upserted\": \"0\""));
 }
 
 }  // namespace

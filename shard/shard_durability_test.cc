@@ -34,7 +34,11 @@ void RunWriter(const std::string& path, int64_t n) {
   const auto shard = OpenNumbered(LoneShard(path));
   std::atomic<int64_t> unanswered{0};
   for (;; ++n) {
-    while (unanswered.load() >= kWindow) usleep(50);
+    // Woken by the answer that makes room.
+    for (int64_t n_waiting = unanswered.load(); n_waiting >= kWindow;
+         n_waiting = unanswered.load()) {
+      unanswered.wait(n_waiting);
+    }
     ++unanswered;
     shard->Write(NumberedWrite(n), {},
                  [&unanswered, n](const absl::StatusOr<WriteReply>& reply) {
@@ -43,6 +47,7 @@ void RunWriter(const std::string& path, int64_t n) {
                      std::abort();
                    }
                    --unanswered;
+                   unanswered.notify_one();
                  });
   }
 }
