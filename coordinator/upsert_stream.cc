@@ -41,6 +41,7 @@ class UpsertStream final : public UpsertStreamReactor {
   // caller goes away.
   struct State {
     Mutex mu;
+    // request_ is gRPC's, or OnReadDone's until it has given the item away.
     bool reading ABSL_GUARDED_BY(mu) = false;
     bool writing ABSL_GUARDED_BY(mu) = false;
     bool half_closed ABSL_GUARDED_BY(mu) = false;
@@ -67,12 +68,12 @@ class UpsertStream final : public UpsertStreamReactor {
     CountReceived(request_, options_);
     {
       MutexLock lock(&state_->mu);
-      state_->reading = false;
       ++state_->in_work;
       state_->ordered = request_.request().has_request_id();
     }
     Upsert();
     MutexLock lock(&state_->mu);
+    state_->reading = false;
     Proceed();
   }
 
@@ -191,7 +192,7 @@ class UpsertStream final : public UpsertStreamReactor {
   const std::shared_ptr<CancelToken> cancel_;
   CallContext call_;
   const std::shared_ptr<State> state_;
-  v1::UpsertStreamRequest request_;  // gRPC's while state_->reading
+  v1::UpsertStreamRequest request_;  // see state_->reading
 };
 
 }  // namespace

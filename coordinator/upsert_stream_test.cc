@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/grpc_status.h"
 #include "api/status_details.h"
@@ -140,6 +141,52 @@ TEST_F(UpsertStreamTest, ReadsNoMoreThanTheItemsInWork) {
   writer.join();
   EXPECT_TRUE(stream_->Finish().ok());
   EXPECT_EQ(shard().points("c"), 50);
+}
+
+// Answers come on another thread than items are read on.
+TEST(UpsertStream, ItemsArriveUnchangedWhateverTheThreads) {
+  FakeShardClient::Options own_thread;
+  own_thread.own_thread = true;
+  FakeCluster cluster(1, own_thread);
+  ASSERT_TRUE(cluster.Create("c", 2).ok());
+  TestServer server(cluster.coordinator.get(), {});
+  grpc::ClientContext context;
+  const auto stream = server.points->UpsertStream(&context);
+  constexpr int kItems = 300;
+  constexpr int kPoints = 20;
+  std::thread writer([&] {
+    for (int item = 0; item < kItems; ++item) {
+      v1::UpsertStreamRequest request;
+      request.set_item(item);
+      std::vector<std::vector<float>> rows;
+      for (int i = 0; i < kPoints; ++i) {
+        rows.push_back({static_cast<float>(item), static_cast<float>(i)});
+      }
+      *request.mutable_request() = UpsertOf("c", rows);
+      for (int i = 0; i < kPoints; ++i) {
+        request.mutable_request()->mutable_points(i)->set_id(
+            static_cast<uint64_t>(item * kPoints + i));
+      }
+      stream->Write(request);
+    }
+    stream->WritesDone();
+  });
+  v1::UpsertStreamResponse answer;
+  int acknowledged = 0;
+  while (stream->Read(&answer)) {
+    EXPECT_EQ(answer.ack().upserted(), kPoints) << answer.ShortDebugString();
+    ++acknowledged;
+  }
+  writer.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(acknowledged, kItems);
+  for (PointId id = 0; id < kItems * kPoints; ++id) {
+    const auto got = cluster.Get("c", {id});
+    ASSERT_TRUE(got.ok() && got->points.size() == 1) << id;
+    ASSERT_EQ(got->points[0].vector,
+              (std::vector<float>{static_cast<float>(id / kPoints),
+                                  static_cast<float>(id % kPoints)}));
+  }
 }
 
 TEST_F(UpsertStreamTest, ItemsWithRequestIdsAreAppliedOneAfterTheOther) {
