@@ -2,13 +2,17 @@
 # Runs the test suite and closes with "N passed, N failed".
 #   --long          the long tier (targets tagged "long")
 #   --config=asan   AddressSanitizer and UBSan
-#   --config=tsan   ThreadSanitizer; targets that need gRPC are tagged no_tsan
+#   --config=tsan   ThreadSanitizer, over tests without gRPC and protobuf: the
+#                   prebuilt libraries are not instrumented
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 case "${1:-}" in
   --long) mapfile -t targets < <(bazel query --noshow_progress \
     'attr(tags, "\blong\b", tests(//...))' 2>/dev/null); flags=() ;;
+  --config=tsan) mapfile -t targets < <(bazel query --noshow_progress \
+    'tests(//...) except rdeps(//..., @system//:grpc + @system//:protobuf)' \
+    2>/dev/null); flags=(--config=tsan --build_tests_only) ;;
   --config=*) targets=(//...); flags=("$1" --build_tests_only) ;;
   *) targets=(//...); flags=() ;;
 esac
