@@ -11,7 +11,8 @@ case "${1:-}" in
   --long) mapfile -t targets < <(bazel query --noshow_progress \
     'attr(tags, "\blong\b", tests(//...))' 2>/dev/null); flags=() ;;
   --config=tsan) mapfile -t targets < <(bazel query --noshow_progress \
-    'tests(//...) except rdeps(//..., @system//:grpc + @system//:protobuf)' \
+    'tests(//...) except attr(tags, manual, //...)
+     except rdeps(//..., @system//:grpc + @system//:protobuf)' \
     2>/dev/null); flags=(--config=tsan --build_tests_only) ;;
   --config=*) targets=(//...); flags=("$1" --build_tests_only) ;;
   *) targets=(//...); flags=() ;;
