@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Exact search beside faiss-cpu, usearch and numpy: same rows, same queries,
+# same threads, by turns in one process, answers compared. Writes
+# bench/out/exact.jsonl and exact.png, prints a table.
+#   QUICK=1       same cases, fewer runs (under 3 minutes on 2 idle cores)
+#   CASES=REGEX   only cases whose name matches, e.g. 'glove.*batch=1/'
+#   CLOCK=cpu     CPU seconds of the process instead of the wall clock: for one
+#                 thread on a busy machine
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. bench/harness/setup.sh
+install_peers
+tools/fetch_data glove fashion
+bazel build --noshow_progress //bench/exact:libcoterie_exact.so
+BENCH_COMMAND=$(bench_command exact) exec "$peers_python" bench/exact/exact.py

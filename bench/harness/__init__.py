@@ -1,0 +1,1 @@
+"""What the benchmarks of bench/ share."""
