@@ -117,6 +117,17 @@ void EncodeShard(const ShardDescription& shard, v1::ShardDescription* out) {
   out->set_queue_length(shard.queue_length);
   out->set_queue_capacity(shard.queue_capacity);
   out->set_threads(shard.threads);
+  for (const QueueState& queue : shard.queues) {
+    v1::ShardQueue* encoded = out->add_queues();
+    encoded->set_work_class(queue.work_class == WorkClass::kSearch
+                                ? v1::ShardQueue::SEARCH
+                                : v1::ShardQueue::READ);
+    encoded->set_length(queue.length);
+    encoded->set_capacity(queue.capacity);
+    encoded->set_refused(queue.refused);
+    encoded->set_taken(queue.taken);
+    encoded->set_wait_seconds(queue.wait_seconds);
+  }
 }
 
 }  // namespace coterie

@@ -121,12 +121,17 @@ TEST(EncodeShard, WritesEveryField) {
   shard.queue_length = 6;
   shard.queue_capacity = 7;
   shard.threads = 8;
+  shard.queues = {{WorkClass::kSearch, 1, 2, 3, 4, 0.5},
+                  {WorkClass::kRead, 0, 2, 0, 0, 0}};
   v1::ShardDescription out;
   EncodeShard(shard, &out);
   EXPECT_EQ(out.ShortDebugString(), FromText<v1::ShardDescription>(R"(
               shard_id: 1 address: "in-process" state: UNREACHABLE
               reason: "no answer" incarnation: 2 sequence: 3 points: 4
-              memory_bytes: 5 queue_length: 6 queue_capacity: 7 threads: 8)")
+              memory_bytes: 5 queue_length: 6 queue_capacity: 7 threads: 8
+              queues { work_class: SEARCH length: 1 capacity: 2 refused: 3
+                       taken: 4 wait_seconds: 0.5 }
+              queues { work_class: READ capacity: 2 })")
                                         .ShortDebugString());
   shard.state = ShardDescription::State::kLoading;
   EncodeShard(shard, &out);

@@ -140,6 +140,33 @@ absl::StatusOr<ShardDescription::State> DecodeState(
   }
 }
 
+absl::StatusOr<std::vector<QueueState>> DecodeQueues(
+    const v1::ShardDescription& shard) {
+  std::vector<QueueState> queues;
+  for (const v1::ShardQueue& encoded : shard.queues()) {
+    const bool search = encoded.work_class() == v1::ShardQueue::SEARCH;
+    if (!search && encoded.work_class() != v1::ShardQueue::READ) {
+      return Misfit(absl::StrCat("queues.work_class is ",
+                                 static_cast<int>(encoded.work_class())));
+    }
+    if (static_cast<int>(queues.size()) == kWorkClasses) {
+      return Misfit("queues has a class twice");
+    }
+    absl::Status status = CheckCounts({{"queues.length", encoded.length()},
+                                       {"queues.capacity", encoded.capacity()},
+                                       {"queues.refused", encoded.refused()},
+                                       {"queues.taken", encoded.taken()}});
+    if (status.ok()) {
+      status = CheckSeconds("queues.wait_seconds", encoded.wait_seconds());
+    }
+    if (!status.ok()) return status;
+    queues.push_back({search ? WorkClass::kSearch : WorkClass::kRead,
+                      encoded.length(), encoded.capacity(), encoded.refused(),
+                      encoded.taken(), encoded.wait_seconds()});
+  }
+  return queues;
+}
+
 }  // namespace
 
 // --- Headers ----------------------------------------------------------------
@@ -463,6 +490,9 @@ absl::StatusOr<ShardDescription> DecodeShardReply(
   shard.queue_length = s.queue_length();
   shard.queue_capacity = s.queue_capacity();
   shard.threads = s.threads();
+  auto queues = DecodeQueues(s);
+  if (!queues.ok()) return queues.status();
+  shard.queues = *std::move(queues);
   return shard;
 }
 

@@ -350,13 +350,16 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
   shard.queue_length = 8;
   shard.queue_capacity = 9;
   shard.threads = 10;
+  shard.queues = {{WorkClass::kRead, 1, 2, 3, 4, 0.5},
+                  {WorkClass::kSearch, 5, 6, 7, 8, 0.25}};
   v1::DescribeShardResponse response;
   EncodeShardReply(shard, &response);
   response.mutable_header()->set_shard_id(1);
   const auto received = DecodeShardReply(response);
   ASSERT_TRUE(received.ok()) << received.status();
   const auto& [id, address, state, reason, uuid, total, version, incarnation,
-               sequence, points, memory, length, capacity, threads] = *received;
+               sequence, points, memory, length, capacity, threads, queues] =
+      *received;
   EXPECT_EQ(address, "");
   EXPECT_EQ(state, ShardDescription::State::kLoading);
   EXPECT_EQ(reason, "because");
@@ -364,6 +367,20 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
   EXPECT_THAT((std::vector<int64_t>{id, total, version, incarnation, sequence,
                                     points, memory, length, capacity, threads}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_EQ(queues, shard.queues);
+  for (const auto& spoil : std::vector<void (*)(v1::ShardDescription*)>{
+           [](v1::ShardDescription* s) { s->mutable_queues(1)->set_taken(-1); },
+           [](v1::ShardDescription* s) {
+             s->mutable_queues(1)->set_wait_seconds(-1);
+           },
+           [](v1::ShardDescription* s) {
+             s->mutable_queues(1)->clear_work_class();
+           },
+           [](v1::ShardDescription* s) { *s->add_queues() = s->queues(0); }}) {
+    v1::DescribeShardResponse spoilt = response;
+    spoil(spoilt.mutable_shard());
+    EXPECT_TRUE(absl::IsInternal(DecodeShardReply(spoilt).status()));
+  }
   response.mutable_shard()->set_state(v1::ShardDescription::STATE_UNSPECIFIED);
   EXPECT_TRUE(absl::IsInternal(DecodeShardReply(response).status()));
 }

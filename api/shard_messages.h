@@ -109,6 +109,30 @@ struct ShardCollectionStats {
   int64_t sequence = 0;
 };
 
+// Kinds of work that a shard queues, each within a bound of its own.
+enum class WorkClass {
+  kSearch,
+  kRead,  // points by id, counts and pages of scans
+};
+inline constexpr int kWorkClasses = 2;
+
+// "search" or "read".
+inline const char* WorkClassName(WorkClass work_class) {
+  return work_class == WorkClass::kSearch ? "search" : "read";
+}
+
+// The queue of one class. Counts are since the shard's start.
+struct QueueState {
+  WorkClass work_class = WorkClass::kSearch;
+  int32_t length = 0;  // waiting now
+  int32_t capacity = 0;
+  int64_t refused = 0;      // because `capacity` waited
+  int64_t taken = 0;        // from the queue
+  double wait_seconds = 0;  // of those, together
+
+  friend bool operator==(const QueueState&, const QueueState&) = default;
+};
+
 struct ShardDescription {
   enum class State { kServing, kLoading, kUnreachable };
   int32_t shard_id = 0;
@@ -122,9 +146,10 @@ struct ShardDescription {
   int64_t sequence = 0;
   int64_t points = 0;
   int64_t memory_bytes = 0;
-  int32_t queue_length = 0;
+  int32_t queue_length = 0;  // searches that wait, and how many may
   int32_t queue_capacity = 0;
   int32_t threads = 0;
+  std::vector<QueueState> queues = {};  // each class once; none while loading
 };
 
 }  // namespace coterie

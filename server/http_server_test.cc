@@ -65,8 +65,8 @@ class HttpServerTest : public testing::Test {
       up.points = 42;
       up.memory_bytes = 4096;
       up.sequence = 17;
-      up.queue_length = 3;
-      up.queue_capacity = 256;
+      up.queues = {{WorkClass::kSearch, 3, 256, 2, 40, 1.5},
+                   {WorkClass::kRead, 0, 256, 0, 7, 0}};
       ShardDescription down;
       down.shard_id = 1;
       down.state = ShardDescription::State::kUnreachable;
@@ -108,8 +108,12 @@ TEST_F(HttpServerTest, MetricsHaveRpcsShardsAndTheProcess) {
         "coterie_shard_points{shard=\"0\"} 42",
         "coterie_shard_memory_bytes{shard=\"0\"} 4096",
         "coterie_shard_sequence{shard=\"0\"} 17",
-        "coterie_shard_queue_length{shard=\"0\"} 3",
-        "coterie_shard_queue_capacity{shard=\"0\"} 256",
+        "coterie_shard_queue_length{shard=\"0\",class=\"search\"} 3",
+        "coterie_shard_queue_capacity{shard=\"0\",class=\"read\"} 256",
+        "coterie_shard_queue_refused_total{shard=\"0\",class=\"search\"} 2",
+        "coterie_shard_queue_taken_total{shard=\"0\",class=\"read\"} 7",
+        "coterie_shard_queue_wait_seconds_total{shard=\"0\",class=\"search\"} "
+        "1.5",
         "coterie_inflight_request_bytes 600",
         "coterie_inflight_request_limit_bytes 1000",
         "coterie_inflight_refused_total 1", "coterie_duplicate_ids_total 5",

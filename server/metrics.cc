@@ -60,6 +60,22 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
+void AddQueue(const QueueState& queue, Labels labels, Families* out) {
+  labels.push_back({"class", WorkClassName(queue.work_class)});
+  out->Gauge("coterie_shard_queue_length", "Calls of the class that wait.",
+             queue.length, labels);
+  out->Gauge("coterie_shard_queue_capacity",
+             "Calls of the class that may wait; more are refused.",
+             queue.capacity, labels);
+  out->Counter("coterie_shard_queue_refused_total",
+               "Calls refused because that many waited.",
+               static_cast<double>(queue.refused), labels);
+  out->Counter("coterie_shard_queue_taken_total", "Calls that had their turn.",
+               static_cast<double>(queue.taken), labels);
+  out->Counter("coterie_shard_queue_wait_seconds_total",
+               "Seconds that those had waited.", queue.wait_seconds, labels);
+}
+
 void AddShard(const ShardDescription& shard, Families* out) {
   const Labels labels = {{"shard", absl::StrCat(shard.shard_id)}};
   const auto gauge = [&](const char* name, const char* help, int64_t value) {
@@ -79,9 +95,7 @@ void AddShard(const ShardDescription& shard, Families* out) {
         shard.incarnation);
   gauge("coterie_shard_catalogue_version", "Version of the catalogue's copy.",
         shard.catalogue_version);
-  gauge("coterie_shard_queue_length", "Reads that wait.", shard.queue_length);
-  gauge("coterie_shard_queue_capacity",
-        "Reads that may wait; more are refused.", shard.queue_capacity);
+  for (const QueueState& queue : shard.queues) AddQueue(queue, labels, out);
   gauge("coterie_shard_threads", "Scanning threads.", shard.threads);
 }
 

@@ -46,8 +46,8 @@ ABSL_FLAG(int32_t, threads_per_shard, 0,
           "Scanning threads of each shard, 0..256. 0 means cores / shards, at "
           "least 1. Answers do not depend on it.");
 ABSL_FLAG(int32_t, queue_capacity, 256,
-          "Reads that may wait at a shard; more are refused with "
-          "RESOURCE_EXHAUSTED at once.");
+          "Searches that may wait at a shard, and as many other reads; more "
+          "are refused with RESOURCE_EXHAUSTED at once.");
 ABSL_FLAG(int64_t, write_queue_bytes, int64_t{64} << 20,
           "Bytes of writes that may wait for a shard's disk; more are refused "
           "with RESOURCE_EXHAUSTED at once.");

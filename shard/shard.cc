@@ -162,8 +162,9 @@ class Shard::Impl {
   // Runs `read` on a thread of the shard and answers with what it returns;
   // `read` is told how long it waited.
   template <typename Reply, typename Read>
-  void Enqueue(CallContext call, Done<Reply> done, Read read) {
-    queue_.Admit(std::move(call),
+  void Enqueue(WorkClass work_class, CallContext call, Done<Reply> done,
+               Read read) {
+    queue_.Admit(work_class, std::move(call),
                  [done = std::move(done), read = std::move(read)](
                      const WorkQueue::Admission& admission) mutable {
                    if (admission.status.ok()) {
@@ -316,9 +317,13 @@ ShardDescription Shard::Impl::Describe() const {
   description.sequence = totals.sequence;
   description.points = totals.points;
   description.memory_bytes = totals.memory_bytes;
-  description.queue_length = queue_.length();
-  description.queue_capacity = queue_.capacity();
   description.threads = queue_.threads();
+  for (int i = 0; i < kWorkClasses; ++i) {
+    description.queues.push_back(queue_.state(static_cast<WorkClass>(i)));
+  }
+  const QueueState& searches = description.queues.front();
+  description.queue_length = searches.length;
+  description.queue_capacity = searches.capacity;
   return description;
 }
 
@@ -360,7 +365,7 @@ void Shard::Stop() { impl_->Stop(); }
 
 void Shard::Search(std::shared_ptr<const SearchRequest> request,
                    CallContext call, Done<ShardSearchReply> done) {
-  impl_->Enqueue(call, std::move(done),
+  impl_->Enqueue(WorkClass::kSearch, call, std::move(done),
                  [impl = impl_.get(), request = std::move(request),
                   call](absl::Duration waited) {
                    return impl->Search(*request, call, waited);
@@ -372,14 +377,14 @@ void Shard::Write(WriteBatch batch, CallContext call, Done<WriteReply> done) {
 }
 
 void Shard::Get(GetRequest request, CallContext call, Done<GetReply> done) {
-  impl_->Enqueue(call, std::move(done),
+  impl_->Enqueue(WorkClass::kRead, call, std::move(done),
                  [impl = impl_.get(), request = std::move(request),
                   call](absl::Duration) { return impl->Get(request, call); });
 }
 
 void Shard::Count(CountRequest request, CallContext call,
                   Done<CountReply> done) {
-  impl_->Enqueue(call, std::move(done),
+  impl_->Enqueue(WorkClass::kRead, call, std::move(done),
                  [impl = impl_.get(), request = std::move(request),
                   call](absl::Duration) { return impl->Count(request, call); });
 }
@@ -424,7 +429,8 @@ std::unique_ptr<Shard::Scanner> Shard::Scan(ScanRequest request,
   };
   auto enqueue = [impl = impl_.get()](CallContext page_call,
                                       Done<ScanPage> done, auto read) {
-    impl->Enqueue(std::move(page_call), std::move(done), std::move(read));
+    impl->Enqueue(WorkClass::kRead, std::move(page_call), std::move(done),
+                  std::move(read));
   };
   return std::make_unique<WalkScanner<decltype(enqueue)>>(
       start(), std::move(call), std::move(enqueue));

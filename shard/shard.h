@@ -36,9 +36,10 @@ struct ShardOptions {
   // RocksDB folder of this shard; created if absent.
   std::string path;
   Limits limits;
-  // Threads that scan. >= 1.
+  // Threads that searches may have at once, and other reads too; together one
+  // more (work_queue.h). >= 1.
   int32_t threads = 1;
-  // Searches (and other reads) that may wait; more are refused.
+  // Searches that may wait, and as many other reads; more are refused.
   int32_t queue_capacity = 256;
   // Bytes of writes that may wait for the disk; more are refused.
   int64_t write_queue_bytes = int64_t{64} << 20;

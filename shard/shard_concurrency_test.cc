@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "api/status_details.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
 #include "shard/shard_harness.h"
@@ -211,6 +212,66 @@ TEST(ShardConcurrency, StopEndsWhatWasAdmittedAndAnswersEveryone) {
     shard->Reopen();
     EXPECT_EQ(shard->Count().value(), written.load());
   }
+}
+
+TEST(ShardConcurrency, AFullQueueAnswersAtOnce) {
+  ShardHarness shard;
+  shard.options()->queue_capacity = 2;
+  shard.Open();
+  ASSERT_TRUE(
+      shard
+          .PutCatalogue(
+              0, TestCatalogue(
+                     1, {TestCollection("c", 1, 1, Metric::kSquaredL2, 1)}))
+          .ok());
+  const auto nearest = std::make_shared<const SearchRequest>(SearchFor({1}, 1));
+  Gate reads;
+  Gate searches;
+  Gate release;
+  shard->Count({"c", {}}, {}, [&](const absl::StatusOr<CountReply>&) {
+    reads.Open();
+    release.Wait();
+  });
+  shard->Search(nearest, {}, [&](const absl::StatusOr<ShardSearchReply>&) {
+    searches.Open();
+    release.Wait();
+  });
+  reads.Wait();
+  searches.Wait();
+  std::vector<Answer<CountReply>> waiting(2);
+  for (auto& answer : waiting) shard->Count({"c", {}}, {}, answer.done());
+  std::vector<Answer<ShardSearchReply>> searching(2);
+  for (auto& answer : searching) shard->Search(nearest, {}, answer.done());
+  Answer<CountReply> count;
+  Answer<GetReply> get;
+  Answer<ShardSearchReply> search;
+  Answer<ScanPage> page;
+  shard->Count({"c", {}}, {}, count.done());
+  shard->Get({"c", {1}, false, {}}, {}, get.done());
+  shard->Search(nearest, {}, search.done());
+  const auto scanner = shard->Scan(WholeScan(), {});
+  scanner->Next(page.done());
+  // Both threads are held, so whoever is answered was answered at once.
+  ASSERT_TRUE(count.ready() && get.ready() && search.ready() && page.ready());
+  EXPECT_TRUE(absl::IsResourceExhausted(count.Wait().status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(get.Wait().status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(page.Wait().status()));
+  const absl::Status status = search.Wait().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(RetryAfterOf(status).has_value());
+  const std::vector<QueueState> queues = shard.Describe().queues;
+  ASSERT_EQ(queues.size(), 2u) << "Describe does not queue";
+  EXPECT_EQ(queues[0].length, 2);
+  EXPECT_EQ(queues[0].refused, 1);
+  EXPECT_EQ(queues[1].length, 2);
+  EXPECT_EQ(queues[1].refused, 3);
+  release.Open();
+  for (auto& answer : waiting) EXPECT_TRUE(answer.Wait().ok());
+  for (auto& answer : searching) EXPECT_TRUE(answer.Wait().ok());
+  // A scan that was refused a page can ask again.
+  Answer<ScanPage> again;
+  scanner->Next(again.done());
+  EXPECT_TRUE(again.Wait().ok());
 }
 
 }  // namespace

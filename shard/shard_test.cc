@@ -332,52 +332,6 @@ TEST(Shard, RefusesSlicesThatDoNotExist) {
 
 // --- Load, cancellation, end ------------------------------------------------
 
-TEST(Shard, AFullQueueAnswersAtOnce) {
-  ShardHarness shard;
-  shard.options()->queue_capacity = 2;
-  shard.Open();
-  ASSERT_TRUE(
-      shard
-          .PutCatalogue(
-              0, TestCatalogue(
-                     1, {TestCollection("c", 1, 1, Metric::kSquaredL2, 1)}))
-          .ok());
-  Gate started;
-  Gate release;
-  shard->Count({"c", {}}, {}, [&](const absl::StatusOr<CountReply>&) {
-    started.Open();
-    release.Wait();
-  });
-  started.Wait();
-  std::vector<Answer<CountReply>> waiting(2);
-  for (auto& answer : waiting) shard->Count({"c", {}}, {}, answer.done());
-  Answer<CountReply> count;
-  Answer<GetReply> get;
-  Answer<ShardSearchReply> search;
-  Answer<ScanPage> page;
-  shard->Count({"c", {}}, {}, count.done());
-  shard->Get({"c", {1}, false, {}}, {}, get.done());
-  shard->Search(std::make_shared<const SearchRequest>(SearchFor({1}, 1)), {},
-                search.done());
-  const auto scanner = shard->Scan(WholeScan(), {});
-  scanner->Next(page.done());
-  // The only thread is held, so whoever is answered was answered at once.
-  ASSERT_TRUE(count.ready() && get.ready() && search.ready() && page.ready());
-  EXPECT_TRUE(absl::IsResourceExhausted(count.Wait().status()));
-  EXPECT_TRUE(absl::IsResourceExhausted(get.Wait().status()));
-  EXPECT_TRUE(absl::IsResourceExhausted(page.Wait().status()));
-  const absl::Status status = search.Wait().status();
-  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_TRUE(RetryAfterOf(status).has_value());
-  EXPECT_EQ(shard.Describe().queue_length, 2) << "Describe does not queue";
-  release.Open();
-  for (auto& answer : waiting) EXPECT_TRUE(answer.Wait().ok());
-  // A scan that was refused a page can ask again.
-  Answer<ScanPage> again;
-  scanner->Next(again.done());
-  EXPECT_TRUE(again.Wait().ok());
-}
-
 TEST(Shard, AFullWriteQueueAnswersAtOnce) {
   ShardHarness shard;
   shard.options()->write_queue_bytes = 1;  // one write at a time

@@ -167,7 +167,8 @@ absl::StatusOr<std::vector<Findings>> ScanChunks(
       stopped.store(true, std::memory_order_relaxed);
     }
   };
-  queue->ParallelFor(static_cast<int64_t>(chunks.size()), body);
+  queue->ParallelFor(WorkClass::kSearch, static_cast<int64_t>(chunks.size()),
+                     body);
   if (stopped.load()) {
     absl::Status status = call.status();
     if (status.ok()) status = absl::CancelledError("the scan was stopped");

@@ -69,38 +69,50 @@ class WorkQueue::Crew {
 };
 
 WorkQueue::WorkQueue(int32_t threads, int32_t capacity)
-    : thread_count_(threads), capacity_(capacity) {
+    : threads_(threads), capacity_(capacity) {
+  {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      lanes_[i].state.work_class = static_cast<WorkClass>(i);
+      lanes_[i].state.capacity = capacity;
+    }
+  }
   MutexLock lock(&joining_);
-  for (int32_t i = 0; i < threads; ++i) {
+  for (int32_t i = 0; i < threads + kWorkClasses - 1; ++i) {
     pool_.emplace_back([this] { Run(); });
   }
 }
 
 WorkQueue::~WorkQueue() { Stop(); }
 
-int32_t WorkQueue::length() const {
+QueueState WorkQueue::state(WorkClass work_class) const {
   MutexLock lock(&mutex_);
-  return static_cast<int32_t>(waiting_.size());
+  const Lane& lane = lanes_[static_cast<size_t>(work_class)];
+  QueueState state = lane.state;
+  state.length = static_cast<int32_t>(lane.waiting.size());
+  return state;
 }
 
-absl::Duration WorkQueue::RetryDelay() const {
-  const auto ahead = static_cast<double>(waiting_.size());
-  return std::clamp(service_ * (ahead / thread_count_), kLeastRetry,
-                    kMostRetry);
+absl::Duration WorkQueue::RetryDelay(const Lane& lane) const {
+  const auto ahead = static_cast<double>(lane.waiting.size());
+  return std::clamp(lane.service * (ahead / threads_), kLeastRetry, kMostRetry);
 }
 
-void WorkQueue::Admit(CallContext call, Work work) {
+void WorkQueue::Admit(WorkClass work_class, CallContext call, Work work) {
   absl::Status refusal;
   {
     MutexLock lock(&mutex_);
+    Lane& mine = lane(work_class);
     if (stopping_) {
       refusal = absl::UnavailableError("the shard is stopping");
-    } else if (static_cast<int32_t>(waiting_.size()) >= capacity_) {
+    } else if (static_cast<int32_t>(mine.waiting.size()) >= capacity_) {
+      ++mine.state.refused;
       refusal = Overloaded(
-          absl::StrCat("the shard's queue is full (", capacity_, " waiting)"),
-          RetryDelay());
+          absl::StrCat("the shard's queue of ", WorkClassName(work_class),
+                       " work is full (", capacity_, " waiting)"),
+          RetryDelay(mine));
     } else {
-      waiting_.push_back({std::move(call), std::move(work), absl::Now()});
+      mine.waiting.push_back({std::move(call), std::move(work), absl::Now()});
       changed_.NotifyOne();
       return;
     }
@@ -108,53 +120,82 @@ void WorkQueue::Admit(CallContext call, Work work) {
   work({refusal, absl::ZeroDuration()});
 }
 
-void WorkQueue::Finish(Item item) {
-  const absl::Time start = absl::Now();
-  item.work({item.call.status(), start - item.admitted});
-  const absl::Duration took = absl::Now() - start;
-  MutexLock lock(&mutex_);
-  service_ += (took - service_) * kNewest;
+WorkQueue::Lane* WorkQueue::Next() {
+  Lane* best = nullptr;
+  for (Lane& lane : lanes_) {
+    if (lane.running >= threads_ ||
+        (lane.crews.empty() && lane.waiting.empty())) {
+      continue;
+    }
+    // Equal and nothing but calls for help: whichever comes first will do.
+    const bool sooner =
+        best != nullptr && lane.running == best->running &&
+        !lane.waiting.empty() &&
+        (best->waiting.empty() ||
+         lane.waiting.front().admitted < best->waiting.front().admitted);
+    if (best == nullptr || lane.running < best->running || sooner) {
+      best = &lane;
+    }
+  }
+  return best;
 }
 
 void WorkQueue::Run() {
   for (;;) {
+    Lane* lane = nullptr;
     std::shared_ptr<Crew> crew;
     Item item;
+    absl::Time start;
     {
       MutexLock lock(&mutex_);
       ++idle_;
-      while (crews_.empty() && waiting_.empty() && !stopping_) {
-        changed_.Wait(&mutex_);
-      }
+      // What a class has waiting beyond its threads is left, also at the end,
+      // to those threads.
+      while ((lane = Next()) == nullptr && !stopping_) changed_.Wait(&mutex_);
       --idle_;
-      if (!crews_.empty()) {
-        crew = std::move(crews_.front());
-        crews_.pop_front();
-      } else if (!waiting_.empty()) {
-        item = std::move(waiting_.front());
-        waiting_.pop_front();
+      if (lane == nullptr) return;
+      ++lane->running;
+      start = absl::Now();
+      if (!lane->crews.empty()) {
+        crew = std::move(lane->crews.front());
+        lane->crews.pop_front();
       } else {
-        return;
+        item = std::move(lane->waiting.front());
+        lane->waiting.pop_front();
+        ++lane->state.taken;
+        lane->state.wait_seconds +=
+            absl::ToDoubleSeconds(start - item.admitted);
       }
     }
     if (crew != nullptr) {
       crew->Help();
     } else {
-      Finish(std::move(item));
+      item.work({item.call.status(), start - item.admitted});
+    }
+    MutexLock lock(&mutex_);
+    --lane->running;
+    if (crew == nullptr) {
+      lane->service += (absl::Now() - start - lane->service) * kNewest;
     }
   }
 }
 
 void WorkQueue::ParallelFor(
-    int64_t tasks, absl::FunctionRef<void(int32_t worker, int64_t task)> body) {
-  auto crew = std::make_shared<Crew>(tasks, thread_count_, body);
+    WorkClass work_class, int64_t tasks,
+    absl::FunctionRef<void(int32_t worker, int64_t task)> body) {
+  auto crew = std::make_shared<Crew>(tasks, threads_, body);
   {
     MutexLock lock(&mutex_);
-    const auto free = static_cast<int64_t>(idle_) -
-                      static_cast<int64_t>(waiting_.size() + crews_.size());
-    const int64_t helpers = std::min(free, tasks - 1);
+    Lane& mine = lane(work_class);
+    int64_t promised = 0;
+    for (const Lane& other : lanes_) {
+      promised +=
+          static_cast<int64_t>(other.waiting.size() + other.crews.size());
+    }
+    const int64_t helpers = std::min(
+        {idle_ - promised, int64_t{threads_} - mine.running, tasks - 1});
     for (int64_t i = 0; i < helpers; ++i) {
-      crews_.push_back(crew);
+      mine.crews.push_back(crew);
       changed_.NotifyOne();
     }
   }

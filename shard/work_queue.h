@@ -1,12 +1,20 @@
-// A shard's threads, behind a bounded first-in first-out queue.
+// A shard's threads, behind one bounded first-in first-out queue for each class
+// of work.
 //
-// Thread-safe. Work is admitted, or refused at once when the queue is full, so
-// that a shard under load answers instead of falling behind. Work whose caller
-// went away or whose deadline passed while it waited is told so and not done.
+// Thread-safe. Work is admitted, or refused at once when the queue of its class
+// is full, so that a shard under load answers instead of falling behind. Work
+// whose caller went away or whose deadline passed while it waited is told so
+// and not done.
+//
+// No class can starve another: there is one thread more for each further
+// class, and a class runs on at most `threads` at once, so that each can
+// always have one. Beyond that a free thread goes to the class that runs on
+// fewest, first come first served among equals.
 
 #ifndef COTERIE_SHARD_WORK_QUEUE_H_
 #define COTERIE_SHARD_WORK_QUEUE_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "api/call.h"
+#include "api/shard_messages.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -34,7 +43,8 @@ class WorkQueue {
   };
   using Work = absl::AnyInvocable<void(const Admission&)>;
 
-  // REQUIRES: threads >= 1, capacity >= 1.
+  // `threads` of each class, so that many and one for each further class in
+  // all; `capacity` waits of each class. REQUIRES: both >= 1.
   WorkQueue(int32_t threads, int32_t capacity);
   // Stop().
   ~WorkQueue();
@@ -43,23 +53,23 @@ class WorkQueue {
 
   // Runs `work` on one of the threads, or tells it on the calling thread why
   // not. Does not block.
-  void Admit(CallContext call, Work work);
+  void Admit(WorkClass work_class, CallContext call, Work work);
 
-  // Called by running work: body(worker, task) for each task in [0, tasks), by
-  // the caller (worker 0) and by threads that are idle now (workers 1, 2, ...
-  // below `threads`); returns when all have ended. A worker runs one task at a
-  // time. Tasks start in order. The caller does whatever others do not, so it
-  // cannot wait for a thread.
-  void ParallelFor(int64_t tasks,
+  // Called by running work of that class: body(worker, task) for each task in
+  // [0, tasks), by the caller (worker 0) and by threads that are idle now and
+  // that the class may have (workers 1, 2, ... below `threads`); returns when
+  // all have ended. A worker runs one task at a time. Tasks start in order. The
+  // caller does whatever others do not, so it cannot wait for a thread.
+  void ParallelFor(WorkClass work_class, int64_t tasks,
                    absl::FunctionRef<void(int32_t worker, int64_t task)> body);
 
   // Refuses new work, runs what was admitted, ends the threads. Idempotent.
   // REQUIRES: not called from work.
   void Stop();
 
-  int32_t threads() const { return thread_count_; }
-  int32_t capacity() const { return capacity_; }
-  int32_t length() const;
+  // That a class may run on at once.
+  int32_t threads() const { return threads_; }
+  QueueState state(WorkClass work_class) const;
 
  private:
   struct Item {
@@ -69,24 +79,34 @@ class WorkQueue {
   };
   // One ParallelFor.
   class Crew;
+  struct Lane {
+    QueueState state;
+    std::deque<Item> waiting;
+    // Calls for help with work that has begun; they go before what waits.
+    std::deque<std::shared_ptr<Crew>> crews;
+    int32_t running = 0;  // threads, helpers included
+    // Moving average of how long work runs.
+    absl::Duration service = absl::Milliseconds(1);
+  };
 
   void Run();
+  // The lane that a free thread turns to; null if there is nothing to do.
+  Lane* Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Expected wait of work admitted behind a full queue.
-  absl::Duration RetryDelay() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Finish(Item item);
+  absl::Duration RetryDelay(const Lane& lane) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Lane& lane(WorkClass work_class) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return lanes_[static_cast<size_t>(work_class)];
+  }
 
-  const int32_t thread_count_;
+  const int32_t threads_;
   const int32_t capacity_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int32_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Item> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Calls for help with work that has begun; they go first.
-  std::deque<std::shared_ptr<Crew>> crews_ ABSL_GUARDED_BY(mutex_);
-  // Moving average of how long work runs.
-  absl::Duration service_ ABSL_GUARDED_BY(mutex_) = absl::Milliseconds(1);
+  std::array<Lane, kWorkClasses> lanes_ ABSL_GUARDED_BY(mutex_);
 
   Mutex joining_;
   std::vector<std::thread> pool_ ABSL_GUARDED_BY(joining_);

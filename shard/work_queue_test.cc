@@ -27,13 +27,18 @@ WorkQueue::Work Report(Answer<absl::Duration>* answer) {
   };
 }
 
-// Occupies the only thread of a queue until it is let go.
+constexpr WorkClass kSearch = WorkClass::kSearch;
+constexpr WorkClass kRead = WorkClass::kRead;
+
+// Occupies a thread of a queue until it is let go: the only one of its class,
+// if the queue has one for each.
 class Occupied {
  public:
-  explicit Occupied(WorkQueue* queue) {
+  explicit Occupied(WorkQueue* queue, WorkClass work_class = kSearch) {
     Gate started;
     queue->Admit(
-        {}, [started, release = release_](const WorkQueue::Admission&) mutable {
+        work_class, {},
+        [started, release = release_](const WorkQueue::Admission&) mutable {
           started.Open();
           release.Wait();
         });
@@ -51,11 +56,12 @@ TEST(WorkQueue, RunsWorkInTheOrderOfAdmission) {
   {
     Occupied occupied(&queue);
     for (int i = 0; i < 50; ++i) {
-      queue.Admit({}, [&order, i](const WorkQueue::Admission& admission) {
-        if (admission.status.ok()) order.push_back(i);
-      });
+      queue.Admit(kSearch, {},
+                  [&order, i](const WorkQueue::Admission& admission) {
+                    if (admission.status.ok()) order.push_back(i);
+                  });
     }
-    EXPECT_EQ(queue.length(), 50);
+    EXPECT_EQ(queue.state(kSearch).length, 50);
   }
   queue.Stop();
   ASSERT_EQ(order.size(), 50u);
@@ -67,9 +73,9 @@ TEST(WorkQueue, RefusesAtOnceWhenFullAndSaysWhenToRetry) {
   Answer<absl::Duration> first, second, refused;
   {
     Occupied occupied(&queue);
-    queue.Admit({}, Report(&first));
-    queue.Admit({}, Report(&second));
-    queue.Admit({}, Report(&refused));
+    queue.Admit(kSearch, {}, Report(&first));
+    queue.Admit(kSearch, {}, Report(&second));
+    queue.Admit(kSearch, {}, Report(&refused));
     // The thread is still occupied: only the calling thread can have answered.
     ASSERT_TRUE(refused.ready());
     EXPECT_FALSE(first.ready());
@@ -88,9 +94,9 @@ TEST(WorkQueue, DropsWorkWhoseCallEndedWhileItWaited) {
   Answer<absl::Duration> cancelled, late, live;
   {
     Occupied occupied(&queue);
-    queue.Admit({absl::InfiniteFuture(), cancel}, Report(&cancelled));
-    queue.Admit({absl::InfinitePast(), nullptr}, Report(&late));
-    queue.Admit({}, Report(&live));
+    queue.Admit(kSearch, {absl::InfiniteFuture(), cancel}, Report(&cancelled));
+    queue.Admit(kSearch, {absl::InfinitePast(), nullptr}, Report(&late));
+    queue.Admit(kSearch, {}, Report(&live));
     cancel->Cancel();
   }
   EXPECT_TRUE(absl::IsCancelled(cancelled.Wait().status()));
@@ -102,16 +108,100 @@ TEST(WorkQueue, StopRunsWhatWasAdmittedAndRefusesTheRest) {
   WorkQueue queue(2, 1000);
   std::atomic<int> ran{0};
   for (int i = 0; i < 500; ++i) {
-    queue.Admit({}, [&ran](const WorkQueue::Admission& admission) {
-      if (admission.status.ok()) ++ran;
-    });
+    queue.Admit(i % 3 == 0 ? kRead : kSearch, {},
+                [&ran](const WorkQueue::Admission& admission) {
+                  if (admission.status.ok()) ++ran;
+                });
   }
   queue.Stop();
   EXPECT_EQ(ran.load(), 500);
   Answer<absl::Duration> after;
-  queue.Admit({}, Report(&after));
+  queue.Admit(kSearch, {}, Report(&after));
   EXPECT_TRUE(absl::IsUnavailable(after.Wait().status()));
   queue.Stop();
+}
+
+TEST(WorkQueue, NoClassKeepsAnotherFromItsThread) {
+  WorkQueue queue(1, 10);
+  for (const WorkClass busy : {kSearch, kRead}) {
+    const WorkClass other = busy == kSearch ? kRead : kSearch;
+    Occupied occupied(&queue, busy);
+    Answer<absl::Duration> behind, beside;
+    queue.Admit(busy, {}, Report(&behind));
+    queue.Admit(other, {}, Report(&beside));
+    EXPECT_TRUE(beside.Wait().ok());
+    EXPECT_FALSE(behind.ready());
+  }
+}
+
+TEST(WorkQueue, AFullQueueRefusesItsOwnClass) {
+  WorkQueue queue(1, 1);
+  Occupied searching(&queue, kSearch);
+  Occupied reading(&queue, kRead);
+  Answer<absl::Duration> first, refused, read;
+  queue.Admit(kSearch, {}, Report(&first));
+  queue.Admit(kSearch, {}, Report(&refused));
+  queue.Admit(kRead, {}, Report(&read));
+  ASSERT_TRUE(refused.ready());
+  EXPECT_FALSE(read.ready());
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.Wait().status()));
+  EXPECT_EQ(queue.state(kSearch).refused, 1);
+  EXPECT_EQ(queue.state(kSearch).taken, 1);
+  EXPECT_EQ(queue.state(kRead).refused, 0);
+  EXPECT_EQ(queue.state(kRead).length, 1);
+}
+
+TEST(WorkQueue, AFreeThreadGoesToTheClassThatHasFewest) {
+  WorkQueue queue(3, 10);  // four threads
+  std::vector<WorkClass> order;
+  Mutex mutex;
+  const auto note = [&](WorkClass work_class) {
+    return [&, work_class](const WorkQueue::Admission&) {
+      MutexLock lock(&mutex);
+      order.push_back(work_class);
+    };
+  };
+  {
+    Occupied search1(&queue, kSearch), search2(&queue, kSearch);
+    Occupied read1(&queue, kRead);
+    Answer<absl::Duration> last;
+    {
+      Occupied read2(&queue, kRead);
+      queue.Admit(kSearch, {}, note(kSearch));
+      queue.Admit(kRead, {}, note(kRead));
+      queue.Admit(kRead, {}, note(kRead));
+      queue.Admit(kSearch, {}, Report(&last));
+    }
+    EXPECT_TRUE(last.Wait().ok());
+  }
+  EXPECT_EQ(order, (std::vector<WorkClass>{kRead, kRead, kSearch}));
+}
+
+TEST(WorkQueue, HelpersCountAmongTheirClass) {
+  WorkQueue queue(2, 10);
+  Gate release;
+  Answer<absl::Duration> helped, search, read;
+  std::atomic<int> inside{0};
+  queue.Admit(kSearch, {},
+              [&, done = helped.done()](const WorkQueue::Admission& a) mutable {
+                // Until a thread is there to help.
+                while (inside.load() < 2) {
+                  queue.ParallelFor(kSearch, 2, [&](int32_t worker, int64_t) {
+                    if (worker == 0 && inside.load() == 0) return;
+                    ++inside;
+                    release.Wait();
+                  });
+                }
+                done(a.waited);
+              });
+  while (inside.load() == 0) std::this_thread::yield();
+  queue.Admit(kSearch, {}, Report(&search));
+  queue.Admit(kRead, {}, Report(&read));
+  EXPECT_TRUE(read.Wait().ok());
+  EXPECT_FALSE(search.ready());
+  release.Open();
+  EXPECT_TRUE(helped.Wait().ok());
+  EXPECT_TRUE(search.Wait().ok());
 }
 
 TEST(WorkQueue, ParallelForRunsEveryTaskOnce) {
@@ -121,7 +211,7 @@ TEST(WorkQueue, ParallelForRunsEveryTaskOnce) {
     std::vector<std::atomic<int>> runs(kTasks);
     std::vector<std::atomic<int>> busy(4);
     std::atomic<int> overlaps{0};
-    queue.ParallelFor(kTasks, [&](int32_t worker, int64_t task) {
+    queue.ParallelFor(kSearch, kTasks, [&](int32_t worker, int64_t task) {
       if (++busy[static_cast<size_t>(worker)] != 1) ++overlaps;
       ++runs[static_cast<size_t>(task)];
       --busy[static_cast<size_t>(worker)];
@@ -142,7 +232,7 @@ TEST(WorkQueue, ParallelForUsesIdleThreads) {
   bool helped = false;
   while (!helped) {
     arrived = 0;
-    queue.ParallelFor(2, [&](int32_t worker, int64_t task) {
+    queue.ParallelFor(kSearch, 2, [&](int32_t worker, int64_t task) {
       MutexLock lock(&mutex);
       ++arrived;
       workers.insert(worker);
@@ -164,8 +254,9 @@ TEST(WorkQueue, ParallelForEndsWhenEveryThreadIsInOne) {
   std::vector<Answer<absl::Duration>> answers(60);
   for (auto& answer : answers) {
     queue.Admit(
-        {}, [&, done = answer.done()](const WorkQueue::Admission& a) mutable {
-          queue.ParallelFor(20, [&](int32_t, int64_t) { ++tasks; });
+        kSearch, {},
+        [&, done = answer.done()](const WorkQueue::Admission& a) mutable {
+          queue.ParallelFor(kSearch, 20, [&](int32_t, int64_t) { ++tasks; });
           done(a.waited);
         });
   }
@@ -175,7 +266,7 @@ TEST(WorkQueue, ParallelForEndsWhenEveryThreadIsInOne) {
 
 TEST(WorkQueue, ParallelForOfNothingReturns) {
   WorkQueue queue(1, 1);
-  queue.ParallelFor(0, [](int32_t, int64_t) { FAIL(); });
+  queue.ParallelFor(kSearch, 0, [](int32_t, int64_t) { FAIL(); });
 }
 
 }  // namespace

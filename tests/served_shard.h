@@ -92,20 +92,24 @@ class ServedShard {
   std::string address_;
 };
 
-// Holds a thread of a shard until destroyed: the only one, if it has one. The
-// shard has a collection "c".
+// Holds one thread of each class of work of a shard until destroyed: all that
+// there are, if it has options.threads = 1.
 class Blocked {
  public:
   explicit Blocked(Shard& shard) {
-    auto held = std::make_shared<std::promise<void>>();
-    std::future<void> holds = held->get_future();
-    shard.Count({"c", {}}, {},
-                [held, gate = open_.get_future().share()](
-                    const absl::StatusOr<CountReply>&) {
-                  held->set_value();
-                  gate.wait();
-                });
-    holds.wait();
+    const std::shared_future<void> gate = open_.get_future().share();
+    const auto searches = std::make_shared<std::promise<void>>();
+    const auto reads = std::make_shared<std::promise<void>>();
+    const auto hold = [gate](std::shared_ptr<std::promise<void>> held) {
+      return [gate, held = std::move(held)](const auto&) {
+        held->set_value();
+        gate.wait();
+      };
+    };
+    shard.Search(std::make_shared<SearchRequest>(), {}, hold(searches));
+    shard.Count({}, {}, hold(reads));
+    searches->get_future().wait();
+    reads->get_future().wait();
   }
   ~Blocked() { open_.set_value(); }
 

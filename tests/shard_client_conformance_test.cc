@@ -339,9 +339,11 @@ TEST_P(Conformance, AFullQueueRefusesAtOnceAndSaysWhenToTryAgain) {
   OpenWithPoints(10);
   auto blocked = std::make_unique<Blocked>(served_->shard());
   std::promise<absl::Status> waiting;
-  served_->shard().Count({"c", {}}, {}, [&](absl::StatusOr<CountReply> count) {
-    waiting.set_value(count.status());
-  });
+  served_->shard().Search(
+      std::make_shared<SearchRequest>(Nearest({{1, 2, 3}}, 1)), {},
+      [&](const absl::StatusOr<ShardSearchReply>& found) {
+        waiting.set_value(found.status());
+      });
   const auto refused = Search(Nearest({{1, 2, 3}}, 1));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(RetryAfterOf(refused.status()).has_value()) << refused.status();
