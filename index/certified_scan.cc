@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -20,6 +21,7 @@
 #include "index/certified_slack.h"
 #include "index/certified_threshold.h"
 #include "index/exact_scan.h"
+#include "index/shared_threshold.h"
 #include "index/top_k.h"
 
 namespace coterie {
@@ -51,75 +53,72 @@ struct Chunk {
   uint64_t live[kPanelGroups];
 };
 
-// One call of CertifiedScan.
-class Scan {
+}  // namespace
+
+class CertifiedScanner::Impl {
  public:
-  Scan(const CertifiedQueries& queries, const ScanRows& rows, int64_t begin,
-       int64_t end, absl::Span<TopK> tops, absl::FunctionRef<bool()> stop,
-       absl::Span<const double> seeds)
+  Impl(const CertifiedQueries& queries, const ScanRows& rows,
+       absl::Span<TopK> tops, absl::Span<SharedThreshold> shared)
       : queries_(queries),
         codes_(queries.codes()),
         rows_(rows),
-        begin_(begin),
-        end_(end),
-        stop_(stop),
         batch_(BatchKernelFor(queries.kernel())),
         fine_(FineKernelFor(queries.kernel())),
         fine_queries_(queries.depth() == CertifiedQueries::Depth::kFine),
         tile_queries_(fine_queries_ ? 1 : kTileQueries),
-        cuts_(static_cast<size_t>(queries.size())) {
-    thresholds_.reserve(cuts_.size());
-    for (size_t q = 0; q < cuts_.size(); ++q) {
-      const double seed =
-          seeds.empty() ? std::numeric_limits<double>::infinity() : seeds[q];
-      thresholds_.emplace_back(queries, static_cast<int64_t>(q), rows, seed,
-                               tops[q]);
+        scanned_(tops.size()),
+        quads_(queries.size() > 0 ? queries.quads(0) : nullptr),
+        starts_(queries.size() > 0 ? queries.starts(0) : nullptr),
+        cuts_(tops.size()),
+        cut_a_(tops.size()),
+        cut_b_(tops.size()),
+        cut_k_(tops.size()) {
+    thresholds_.reserve(tops.size());
+    for (size_t q = 0; q < tops.size(); ++q) {
+      thresholds_.emplace_back(queries, static_cast<int64_t>(q), rows_,
+                               shared.empty() ? nullptr : &shared[q], tops[q]);
+      scanned_[q] = static_cast<int64_t>(q);
     }
-    cut_a_.resize(cuts_.size());
-    cut_b_.resize(cuts_.size());
-    cut_k_.resize(cuts_.size());
-    // A chunk is read again for every tile but the only one.
-    const int64_t row_bytes = std::max<int64_t>(1, 4 * codes_.quads());
-    max_groups_ =
-        queries.size() <= tile_queries_
-            ? kPanelGroups
-            : std::clamp<int64_t>(kChunkBytes / (row_bytes * kGroupRows), 1,
-                                  kPanelGroups);
-    hits_.resize(static_cast<size_t>(max_groups_ * kGroupRows * tile_queries_));
+    ChooseChunk();
   }
 
   // False if stopped.
-  bool Run() {
-    // Without a threshold every row of a chunk passes: begin with few rows.
-    int64_t groups = max_groups_;
-    for (const QueryThreshold& t : thresholds_) {
-      if (!(t.threshold() < std::numeric_limits<double>::infinity())) {
-        groups = 1;
-      }
-    }
-    if (AskStop(kStopBytes)) return false;
+  bool Scan(int64_t begin, int64_t end, absl::FunctionRef<bool()> stop) {
+    assert(0 <= begin && begin <= end && end <= rows_.rows.n);
+    const Stop stopped{this, stop};
+    if (AskStop(kStopBytes, stop)) return false;
+    if (packed_is_stale_) Pack();
+    int64_t groups = FirstGroups();
     Chunk chunk;
-    for (int64_t row = begin_ / kGroupRows * kGroupRows; row < end_;
+    for (int64_t row = begin / kGroupRows * kGroupRows; row < end;
          row += chunk.groups * kGroupRows) {
-      FillChunk(row, groups, chunk);
+      FillChunk(row, groups, begin, end, chunk);
       groups = std::min(2 * groups, max_groups_);
-      for (int64_t q = 0; q < queries_.size(); q += tile_queries_) {
-        if (!ScanTile(chunk, q)) return false;
-      }
-    }
-    for (QueryThreshold& t : thresholds_) {
-      if (!t.Rescore([this](int64_t bytes) { return AskStop(bytes); })) {
-        return false;
+      for (size_t i = 0; i < scanned_.size();
+           i += static_cast<size_t>(tile_queries_)) {
+        if (!ScanTile(chunk, i, stopped)) return false;
       }
     }
     return true;
   }
 
-  void AddTo(absl::Span<ScanAccount> accounts) const {
-    for (size_t q = 0; q < accounts.size(); ++q) {
+  void Leave(int64_t query) {
+    const auto at = std::find(scanned_.begin(), scanned_.end(), query);
+    if (at == scanned_.end()) return;
+    scanned_.erase(at);
+    packed_is_stale_ = true;
+  }
+
+  bool Finish(absl::Span<ScanAccount> accounts,
+              absl::FunctionRef<bool()> stop) {
+    const Stop stopped{this, stop};
+    for (const int64_t query : scanned_) {
+      const auto q = static_cast<size_t>(query);
+      if (!thresholds_[q].Rescore(stopped)) return false;
       accounts[q].evaluated += thresholds_[q].evaluated();
       accounts[q].ruled_out += live_rows_ - thresholds_[q].evaluated();
     }
+    return true;
   }
 
  private:
@@ -129,50 +128,104 @@ class Scan {
     double threshold = 0;
   };
 
-  bool AskStop(int64_t bytes) {
+  // Told the bytes read, asks when they are many.
+  struct Stop {
+    Impl* impl;
+    absl::FunctionRef<bool()> ask;
+    bool operator()(int64_t bytes) const { return impl->AskStop(bytes, ask); }
+  };
+
+  bool AskStop(int64_t bytes, absl::FunctionRef<bool()> stop) {
     unasked_bytes_ += bytes;
     if (unasked_bytes_ < kStopBytes) return false;
     unasked_bytes_ = 0;
-    return stop_();
+    return stop();
   }
 
-  void FillChunk(int64_t row, int64_t groups, Chunk& chunk) {
+  void ChooseChunk() {
+    // A chunk is read again for every tile but the only one.
+    const int64_t row_bytes = std::max<int64_t>(1, 4 * codes_.quads());
+    max_groups_ =
+        queries_.size() <= tile_queries_
+            ? kPanelGroups
+            : std::clamp<int64_t>(kChunkBytes / (row_bytes * kGroupRows), 1,
+                                  kPanelGroups);
+    hits_.resize(static_cast<size_t>(max_groups_ * kGroupRows * tile_queries_));
+  }
+
+  // Without a threshold every row of a chunk passes: begin with few rows.
+  int64_t FirstGroups() {
+    for (const int64_t query : scanned_) {
+      QueryThreshold& t = thresholds_[static_cast<size_t>(query)];
+      t.Refresh();
+      if (!(t.threshold() < std::numeric_limits<double>::infinity())) return 1;
+    }
+    return max_groups_;
+  }
+
+  // Copies the codes of the queries that are still scanned, in their order.
+  void Pack() {
+    const int64_t parts = fine_queries_ ? 2 : 1;
+    const int64_t stride = parts * queries_.quad_stride();
+    packed_quads_.clear();
+    packed_starts_.clear();
+    for (const int64_t query : scanned_) {
+      const int32_t* quads = queries_.quads(query);
+      packed_quads_.insert(packed_quads_.end(), quads, quads + stride);
+      const int32_t* starts = queries_.starts(query);
+      packed_starts_.insert(packed_starts_.end(), starts, starts + parts);
+    }
+    quads_ = packed_quads_.data();
+    starts_ = packed_starts_.data();
+    cuts_.assign(scanned_.size(), CutKey());
+    packed_is_stale_ = false;
+  }
+
+  void FillChunk(int64_t row, int64_t groups, int64_t begin, int64_t end_row,
+                 Chunk& chunk) {
     const int64_t panel_end = (row / kPanelRows + 1) * kPanelRows;
-    const int64_t end = std::min(panel_end, end_);
+    const int64_t end = std::min(panel_end, end_row);
     chunk.row = row;
     chunk.groups = std::min(groups, (end - row + kGroupRows - 1) / kGroupRows);
     for (int64_t g = 0; g < chunk.groups; ++g) {
       const int64_t first = row + g * kGroupRows;
       uint64_t word = ~uint64_t{0};
       if (rows_.live != nullptr) word = rows_.live[first / 64];
-      if (first < begin_) word &= ~uint64_t{0} << (begin_ - first);
-      if (end_ - first < kGroupRows) {
-        word &= ~(~uint64_t{0} << (end_ - first));
+      if (first < begin) word &= ~uint64_t{0} << (begin - first);
+      if (end_row - first < kGroupRows) {
+        word &= ~(~uint64_t{0} << (end_row - first));
       }
       live_rows_ += absl::popcount(word);
       if (codes_.slack().fault == CertifiedFault::kDeadRowsTestified) {
-        word = ~uint64_t{0} >> std::max<int64_t>(0, first + 64 - end_);
+        word = ~uint64_t{0} >> std::max<int64_t>(0, first + 64 - end_row);
       }
       chunk.live[g] = word;
     }
   }
 
-  void RefreshCut(int64_t query, int64_t panel) {
-    const size_t q = static_cast<size_t>(query);
-    const double threshold = thresholds_[q].threshold();
-    if (cuts_[q].panel == panel && cuts_[q].threshold == threshold) return;
-    cuts_[q] = {panel, threshold};
-    const CertifiedCut cut =
-        CutFor(codes_, queries_.query(query), codes_.panel(panel), threshold);
-    cut_a_[q] = cut.a;
-    cut_b_[q] = cut.b;
-    cut_k_[q] = cut.k;
+  // The cut of the i-th query scanned.
+  void RefreshCut(size_t i, int64_t panel) {
+    const int64_t query = scanned_[i];
+    QueryThreshold& t = thresholds_[static_cast<size_t>(query)];
+    t.Refresh();
+    if (cuts_[i].panel == panel && cuts_[i].threshold == t.threshold()) return;
+    cuts_[i] = {panel, t.threshold()};
+    const CertifiedCut cut = CutFor(codes_, queries_.query(query),
+                                    codes_.panel(panel), t.threshold());
+    cut_a_[i] = cut.a;
+    cut_b_[i] = cut.b;
+    cut_k_[i] = cut.k;
   }
 
-  bool ScanTile(const Chunk& chunk, int64_t first) {
-    const int64_t count = std::min(tile_queries_, queries_.size() - first);
+  bool ScanTile(const Chunk& chunk, size_t first, const Stop& stop) {
+    const int64_t count =
+        std::min(tile_queries_, static_cast<int64_t>(scanned_.size() - first));
     const int64_t panel = chunk.row / kPanelRows;
-    for (int64_t q = first; q < first + count; ++q) RefreshCut(q, panel);
+    for (int64_t i = 0; i < count; ++i) {
+      RefreshCut(first + static_cast<size_t>(i), panel);
+    }
+    const int64_t parts = fine_queries_ ? 2 : 1;
+    const auto at = static_cast<int64_t>(first);
     const CodeTile tile = {
         .codes = codes_.block(chunk.row),
         .groups = chunk.groups,
@@ -180,32 +233,29 @@ class Scan {
         .a = codes_.a(chunk.row),
         .b = codes_.b(chunk.row),
         .live = chunk.live,
-        .queries = queries_.quads(first),
+        .queries = quads_ + at * parts * queries_.quad_stride(),
         .query_stride = queries_.quad_stride(),
-        .starts = queries_.starts(first),
-        .cut_a = cut_a_.data() + first,
-        .cut_b = cut_b_.data() + first,
-        .cut_k = cut_k_.data() + first,
+        .starts = starts_ + at * parts,
+        .cut_a = cut_a_.data() + at,
+        .cut_b = cut_b_.data() + at,
+        .cut_k = cut_k_.data() + at,
     };
     const int64_t found = fine_queries_
                               ? fine_(tile, queries_.low_bits(), hits_.data())
                               : batch_(tile, count, hits_.data());
-    const auto stop = [this](int64_t bytes) { return AskStop(bytes); };
     for (int64_t i = 0; i < found; ++i) {
       const CodeHit& hit = hits_[static_cast<size_t>(i)];
-      QueryThreshold& t = thresholds_[static_cast<size_t>(first + hit.query)];
+      QueryThreshold& t =
+          thresholds_[static_cast<size_t>(scanned_[first + hit.query])];
       t.Add(chunk.row + hit.row, hit.ip);
       if (t.full() && !t.Shrink(stop)) return false;
     }
-    return !AskStop(chunk.groups * kGroupRows * 4 * codes_.quads());
+    return !stop(chunk.groups * kGroupRows * 4 * codes_.quads());
   }
 
   const CertifiedQueries& queries_;
   const CertifiedCodes& codes_;
-  const ScanRows& rows_;
-  const int64_t begin_;
-  const int64_t end_;
-  const absl::FunctionRef<bool()> stop_;
+  const ScanRows rows_;
   const BatchKernel batch_;
   const FineKernel fine_;
   const bool fine_queries_;
@@ -213,7 +263,14 @@ class Scan {
   int64_t max_groups_ = 1;
   int64_t unasked_bytes_ = 0;
   int64_t live_rows_ = 0;
-  std::vector<QueryThreshold> thresholds_;
+  std::vector<QueryThreshold> thresholds_;  // by query
+  // Queries that have not left. The vectors below go by place in it.
+  std::vector<int64_t> scanned_;
+  const int32_t* quads_;
+  const int32_t* starts_;
+  std::vector<int32_t> packed_quads_;
+  std::vector<int32_t> packed_starts_;
+  bool packed_is_stale_ = false;
   std::vector<CutKey> cuts_;
   std::vector<float> cut_a_;
   std::vector<float> cut_b_;
@@ -221,25 +278,39 @@ class Scan {
   std::vector<CodeHit> hits_;
 };
 
-}  // namespace
+CertifiedScanner::CertifiedScanner(const CertifiedQueries& queries,
+                                   const ScanRows& rows, absl::Span<TopK> tops,
+                                   absl::Span<SharedThreshold> shared) {
+  assert(static_cast<int64_t>(tops.size()) == queries.size());
+  assert(shared.empty() || shared.size() == tops.size());
+  assert(rows.rows.n == queries.codes().size());
+  assert(rows.rows.n <= std::numeric_limits<int32_t>::max());
+  assert((_mm_getcsr() & 0x8040) == 0);  // DAZ and FTZ
+  impl_ = std::make_unique<Impl>(queries, rows, tops, shared);
+}
+
+CertifiedScanner::~CertifiedScanner() = default;
+
+bool CertifiedScanner::Scan(int64_t begin, int64_t end,
+                            absl::FunctionRef<bool()> stop) {
+  return impl_->Scan(begin, end, stop);
+}
+
+void CertifiedScanner::Leave(int64_t query) { impl_->Leave(query); }
+
+bool CertifiedScanner::Finish(absl::Span<ScanAccount> accounts,
+                              absl::FunctionRef<bool()> stop) {
+  return impl_->Finish(accounts, stop);
+}
 
 bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,
                    int64_t begin, int64_t end, absl::Span<TopK> tops,
                    absl::Span<ScanAccount> accounts,
                    absl::FunctionRef<bool()> stop,
-                   absl::Span<const double> seeds) {
-  assert(static_cast<int64_t>(tops.size()) == queries.size());
+                   absl::Span<SharedThreshold> shared) {
   assert(static_cast<int64_t>(accounts.size()) == queries.size());
-  assert(seeds.empty() || seeds.size() == tops.size());
-  assert(0 <= begin && begin <= end && end <= rows.rows.n);
-  assert(rows.rows.n == queries.codes().size());
-  assert(rows.rows.n <= std::numeric_limits<int32_t>::max());
-  assert((_mm_getcsr() & 0x8040) == 0);  // DAZ and FTZ
-
-  Scan scan(queries, rows, begin, end, tops, stop, seeds);
-  if (!scan.Run()) return false;
-  scan.AddTo(accounts);
-  return true;
+  CertifiedScanner scanner(queries, rows, tops, shared);
+  return scanner.Scan(begin, end, stop) && scanner.Finish(accounts, stop);
 }
 
 }  // namespace coterie

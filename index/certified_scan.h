@@ -9,7 +9,9 @@
 // and seed.
 //
 // A threshold t is valid if k distinct live rows have distance <= t: the k-th
-// re-scored distance, the k-th least upper bound, or what the caller knows.
+// re-scored distance, the k-th least upper bound, or what other scans of the
+// query have found (index/shared_threshold.h). Re-scoring waits until many rows
+// have passed or the scan ends: the threshold is then near its last value.
 // Precedents: VA-file (Weber, Schek, Blott, VLDB 1998), PQ Fast Scan (Andre,
 // Kermarrec, Le Scouarnec, VLDB 2015).
 
@@ -17,36 +19,63 @@
 #define COTERIE_INDEX_CERTIFIED_SCAN_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
+#include "index/shared_threshold.h"
 #include "index/top_k.h"
 
 namespace coterie {
 
+// One thread's scan of one segment, in as many pieces as suit it. Not
+// thread-safe. Threads that scan disjoint pieces have a scanner and tops each.
+class CertifiedScanner {
+ public:
+  // `rows` are those that queries.codes() was made from, tops[q] takes the
+  // neighbours of query q; `shared`, empty or one a query, is what the scans of
+  // a query lower together. All must outlive the scanner, and tops stay in
+  // place. REQUIRES: as ExactScan, and fewer than 2^31 rows. O(queries) memory.
+  CertifiedScanner(const CertifiedQueries& queries, const ScanRows& rows,
+                   absl::Span<TopK> tops,
+                   absl::Span<SharedThreshold> shared = {});
+  ~CertifiedScanner();
+  CertifiedScanner(const CertifiedScanner&) = delete;
+  CertifiedScanner& operator=(const CertifiedScanner&) = delete;
+
+  // Rows [begin, end), each at most once in all; pieces that start and end at
+  // multiples of CertifiedCodes::kPanelRows cost least.
+  //
+  // `stop` is asked first and then after every 256 KiB read, codes and
+  // re-scored rows together; when it says true the scan ends and false is
+  // returned: tops are then incomplete.
+  //
+  // Ties: rows at the k-th distance are all re-scored, so n equal rows cost a
+  // canonical scan. O((end - begin) * d * queries) time; memory O(queries * k).
+  bool Scan(int64_t begin, int64_t end, absl::FunctionRef<bool()> stop);
+
+  // The query is wanted no more: pieces yet to come are scanned without it, at
+  // no cost. Its top and account are then worthless.
+  void Leave(int64_t query);
+
+  // Re-scores what is pending and adds to accounts[q]; to be called once, last.
+  // False as above.
+  bool Finish(absl::Span<ScanAccount> accounts, absl::FunctionRef<bool()> stop);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 // As ExactScan: scans rows [begin, end) for all queries, offers what may be
-// near to tops[q], adds to accounts[q]; `rows` are those that queries.codes()
-// was made from. Threads may scan disjoint ranges with their own tops; ranges
-// that start and end at multiples of CertifiedCodes::kPanelRows cost least.
-//
-// `seeds`, empty or one a query: an inclusive upper bound on the k-th distance
-// of the final answer that the caller can prove (k live, admitted rows, here or
-// elsewhere, are no farther). It prunes; it never enters the answer.
-//
-// `stop` is asked first and then after every 256 KiB read, codes and re-scored
-// rows together; when it says true the scan ends and false is returned: tops
-// and accounts are then incomplete.
-//
-// Ties: rows at the k-th distance are all re-scored, so n equal rows cost a
-// canonical scan. REQUIRES: as ExactScan, and fewer than 2^31 rows.
-// O((end - begin) * d * queries) time, O(queries * k) extra memory.
+// near to tops[q], adds to accounts[q]. A scanner of one piece.
 bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,
                    int64_t begin, int64_t end, absl::Span<TopK> tops,
                    absl::Span<ScanAccount> accounts,
                    absl::FunctionRef<bool()> stop,
-                   absl::Span<const double> seeds = {});
+                   absl::Span<SharedThreshold> shared = {});
 
 }  // namespace coterie
 

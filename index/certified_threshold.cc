@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -13,16 +14,31 @@
 #include "index/distance.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
+#include "index/shared_threshold.h"
 #include "index/top_k.h"
 #include "index/vectors.h"
 
 namespace coterie::internal_certified {
 namespace {
 
-// Pending rows of a query are few once its threshold is near: waiting for a
-// better one costs 16 bytes a row, re-scoring too early costs the row.
+// Rows that wait before the threshold is tightened by them: more than k, so
+// that the k-th least of their bounds exists, and by a share of k, so that
+// finding it costs little a row.
 size_t CapacityFor(int64_t k) {
-  return static_cast<size_t>(std::clamp<int64_t>(4 * k, 256, 1 << 16));
+  return static_cast<size_t>(std::max<int64_t>(64, 2 * k));
+}
+
+// Rows that wait for a better threshold rather than being re-scored. A row
+// re-scored in vain costs more than its bound; but bounds alone may be too
+// coarse to tell rows apart.
+size_t PatienceFor(int64_t k) {
+  return static_cast<size_t>(std::max<int64_t>(256, 2 * k));
+}
+
+// How many rows ahead memory is asked for them.
+int64_t RowsAhead(int64_t dimension) {
+  constexpr int64_t kFloatsAhead = 2048;
+  return std::clamp<int64_t>(kFloatsAhead / dimension, 1, 8);
 }
 
 CertifiedScore ScoreOf(const CertifiedCodes& codes, int64_t row, int32_t ip) {
@@ -45,41 +61,39 @@ void PrefetchRow(VectorView row) {
 }  // namespace
 
 QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
-                               const ScanRows& rows, double seed, TopK& top)
+                               const ScanRows& rows, SharedThreshold* shared,
+                               TopK& top)
     : queries_(queries),
       query_(query),
       rows_(rows),
+      shared_(shared),
       top_(top),
       capacity_(CapacityFor(top.k())),
-      threshold_(std::min(top.Threshold(), seed)) {}
-
-void QueryThreshold::AddUpper(double upper) {
-  const size_t k = static_cast<size_t>(top_.k());
-  if (uppers_.size() < k) {
-    uppers_.push_back(upper);
-    std::push_heap(uppers_.begin(), uppers_.end());
-  } else {
-    if (!(upper < uppers_.front())) return;
-    std::pop_heap(uppers_.begin(), uppers_.end());
-    uppers_.back() = upper;
-    std::push_heap(uppers_.begin(), uppers_.end());
-  }
-  if (uppers_.size() == k) threshold_ = std::min(threshold_, uppers_.front());
+      threshold_(top.Threshold()) {
+  Refresh();
 }
 
-void QueryThreshold::Add(int64_t row, int32_t ip) {
+// Each row's upper bound counts once, when it is new.
+void QueryThreshold::Testify() {
   const CertifiedCodes& codes = queries_.codes();
   const CertifiedQuery& query = queries_.query(query_);
-  const CertifiedScore score = ScoreOf(codes, row, ip);
-  // An upper bound that cannot lower the threshold is not worth its roots.
-  if (!(Estimate(codes, query, score) > threshold_)) {
-    AddUpper(UpperBound(codes, query, PanelOf(codes, row), score));
+  for (size_t i = bounded_; i < pending_.size(); ++i) {
+    const Pending& p = pending_[i];
+    const CertifiedScore score = ScoreOf(codes, p.row, p.ip);
+    // An upper bound that cannot lower the threshold is not worth its roots.
+    if (Estimate(codes, query, score) > threshold_) continue;
+    uppers_.push_back(UpperBound(codes, query, PanelOf(codes, p.row), score));
   }
-  if (codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
-      rows_.live != nullptr && (rows_.live[row / 64] >> (row % 64) & 1) == 0) {
-    return;
-  }
-  pending_.push_back({0, static_cast<int32_t>(row), ip});
+  LowerToKthUpper();
+}
+
+void QueryThreshold::LowerToKthUpper() {
+  const size_t k = static_cast<size_t>(top_.k());
+  if (uppers_.size() < k) return;
+  const auto kth = uppers_.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(uppers_.begin(), kth, uppers_.end());
+  Lower(*kth);
+  uppers_.resize(k);
 }
 
 // Strictly: a row at the threshold may win by its id.
@@ -91,12 +105,19 @@ bool QueryThreshold::RuledOut(double lower) const {
 }
 
 void QueryThreshold::DropRuledOut() {
+  Testify();
   const CertifiedCodes& codes = queries_.codes();
   const CertifiedQuery& query = queries_.query(query_);
+  const bool dead_testify =
+      codes.slack().fault == CertifiedFault::kDeadRowsTestified;
   for (size_t i = bounded_; i < pending_.size(); ++i) {
     Pending& p = pending_[i];
     p.lower = LowerBound(codes, query, PanelOf(codes, p.row),
                          ScoreOf(codes, p.row, p.ip));
+    if (dead_testify && rows_.live != nullptr &&
+        (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0) {
+      p.lower = std::numeric_limits<double>::infinity();
+    }
   }
   pending_.erase(
       std::remove_if(pending_.begin(), pending_.end(),
@@ -106,11 +127,17 @@ void QueryThreshold::DropRuledOut() {
 }
 
 bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
+  Refresh();
   DropRuledOut();
-  return pending_.size() < capacity_ / 2 || Rescore(stop);
+  if (shared_ != nullptr) shared_->Lower(threshold_);
+  if (pending_.size() >= PatienceFor(top_.k())) return Rescore(stop);
+  capacity_ = std::max(CapacityFor(top_.k()),
+                       pending_.size() + static_cast<size_t>(top_.k()));
+  return true;
 }
 
 bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
+  Refresh();
   DropRuledOut();
   std::sort(pending_.begin(), pending_.end(),
             [](const Pending& a, const Pending& b) {
@@ -119,11 +146,12 @@ bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
   const ScanQueries& queries = queries_.queries();
   const VectorView q = queries.query(query_);
   const bool with_norms = queries.metric() != Metric::kSquaredL2;
+  const auto ahead = static_cast<size_t>(RowsAhead(rows_.rows.d));
   for (size_t i = 0; i < pending_.size(); ++i) {
     const Pending& p = pending_[i];
     if (RuledOut(p.lower)) break;
-    if (i + 1 < pending_.size()) {
-      PrefetchRow(rows_.rows.row(pending_[i + 1].row));
+    if (i + ahead < pending_.size()) {
+      PrefetchRow(rows_.rows.row(pending_[i + ahead].row));
     }
     if (stop(rows_.rows.d * int64_t{sizeof(float)})) return false;
     const double distance =
@@ -132,13 +160,15 @@ bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
                           with_norms ? rows_.squared_norms[p.row] : 0);
     ++evaluated_;
     top_.Offer({rows_.ids[p.row], distance});
-    threshold_ = std::min(threshold_, top_.Threshold());
+    Lower(top_.Threshold());
     if (queries_.codes().slack().fault == CertifiedFault::kCountTwice) {
-      AddUpper(distance);
+      uppers_.push_back(distance);
+      LowerToKthUpper();
     }
   }
   pending_.clear();
   bounded_ = 0;
+  if (shared_ != nullptr) shared_->Lower(threshold_);
   return true;
 }
 

@@ -10,12 +10,14 @@
 #ifndef COTERIE_INDEX_CERTIFIED_THRESHOLD_H_
 #define COTERIE_INDEX_CERTIFIED_THRESHOLD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
+#include "index/shared_threshold.h"
 #include "index/top_k.h"
 
 namespace coterie::internal_certified {
@@ -23,21 +25,29 @@ namespace coterie::internal_certified {
 class QueryThreshold {
  public:
   // Bounds rows of `queries` query number `query`; results go to `top`.
-  // `seed` as in CertifiedScan.
+  // `shared`, if not null, is lowered by what is found here, and obeyed.
   QueryThreshold(const CertifiedQueries& queries, int64_t query,
-                 const ScanRows& rows, double seed, TopK& top);
+                 const ScanRows& rows, SharedThreshold* shared, TopK& top);
 
   // No row with a canonical distance <= this may be ruled out.
   double threshold() const { return threshold_; }
 
-  // Takes a row that the kernel let pass. O(log k) if its upper bound counts.
-  void Add(int64_t row, int32_t ip);
+  // Takes over what other scans of the query have found.
+  void Refresh() {
+    if (shared_ != nullptr) Lower(shared_->value());
+  }
+
+  // Takes a row that the kernel let pass.
+  void Add(int64_t row, int32_t ip) {
+    pending_.push_back({0, static_cast<int32_t>(row), ip});
+  }
 
   // Too many rows are pending: Shrink() should be called.
   bool full() const { return pending_.size() >= capacity_; }
 
-  // Drops pending rows that the threshold rules out by now and, if many are
-  // left, re-scores. False if `stop` said so; it is told the bytes read.
+  // Tightens the threshold by the upper bounds of rows that came since, drops
+  // what it rules out and, if many are left, re-scores. False if `stop` said
+  // so; it is told the bytes read. Constant amortised time a row.
   bool Shrink(absl::FunctionRef<bool(int64_t)> stop);
 
   // Re-scores pending rows by rising lower bound until the threshold rules out
@@ -54,17 +64,22 @@ class QueryThreshold {
     int32_t ip = 0;
   };
 
-  void AddUpper(double upper);
+  void Lower(double threshold) {
+    if (threshold < threshold_) threshold_ = threshold;
+  }
+  void Testify();
+  void LowerToKthUpper();
   bool RuledOut(double lower) const;
   void DropRuledOut();
 
   const CertifiedQueries& queries_;
   const int64_t query_;
   const ScanRows& rows_;
+  SharedThreshold* const shared_;
   TopK& top_;
   size_t capacity_;
   double threshold_;
-  std::vector<double> uppers_;  // max-heap of the k least
+  std::vector<double> uppers_;  // the k least, in any order
   std::vector<Pending> pending_;
   size_t bounded_ = 0;  // pending_[0, bounded_) have their lower bound
   int64_t evaluated_ = 0;

@@ -51,6 +51,11 @@ TopK::TopK(int64_t k, double bound) : k_(k), bound_(bound), threshold_(bound) {
   assert(k >= 1);
 }
 
+void TopK::Restrict(double bound) {
+  if (bound < bound_) bound_ = bound;
+  if (bound < threshold_) threshold_ = bound;
+}
+
 void TopK::Offer(Neighbor candidate) {
   if (!(candidate.distance <= threshold_)) return;  // NaN leaves here too
   if (size() < k_) {
@@ -62,7 +67,9 @@ void TopK::Offer(Neighbor candidate) {
     heap_.back() = candidate;
     std::push_heap(heap_.begin(), heap_.end(), NeighborLess);
   }
-  if (size() == k_) threshold_ = heap_.front().distance;
+  if (size() == k_) {
+    threshold_ = std::min(threshold_, heap_.front().distance);
+  }
 }
 
 std::vector<Neighbor> TopK::TakeSorted() {

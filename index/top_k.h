@@ -47,6 +47,10 @@ class TopK {
   // neighbours are kept, then the k-th distance.
   double Threshold() const { return threshold_; }
 
+  // Takes it that nothing farther than `bound` is wanted, as if made with it.
+  // What is kept already stays. NaN is ignored.
+  void Restrict(double bound);
+
   // Considers one candidate; NaN is dropped. Ids offered twice are kept twice:
   // within one shard an id has one live row. O(log k) when kept, else O(1).
   void Offer(Neighbor candidate);

@@ -46,6 +46,39 @@ Neighbor RandomNeighbor(std::mt19937_64& random) {
   return {random() % 40, distances[random() % std::size(distances)]};
 }
 
+TEST(TopK, RestrictedEqualsABoundFromTheStart) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 3000; ++round) {
+    const int64_t k = 1 + static_cast<int64_t>(random() % 20);
+    std::vector<Neighbor> offered;
+    for (uint64_t i = random() % 60; i > 0; --i) {
+      offered.push_back(RandomNeighbor(random));
+    }
+    const std::vector<Neighbor> model = Model(offered, k, kInfinity);
+    if (model.empty()) continue;
+    // Any bound that keeps the answer may come at any time.
+    const double bound = model.back().distance;
+    TopK top(k);
+    const uint64_t when = random() % (offered.size() + 1);
+    for (uint64_t i = 0; i < offered.size(); ++i) {
+      if (i == when && static_cast<int64_t>(model.size()) == k) {
+        const double before = top.Threshold();
+        top.Restrict(bound);
+        EXPECT_EQ(top.Threshold(), std::min(before, bound));
+        top.Restrict(std::nan(""));
+        top.Restrict(kInfinity);
+      }
+      const double before = top.Threshold();
+      top.Offer(offered[i]);
+      EXPECT_LE(top.Threshold(), before);
+    }
+    std::vector<Neighbor> kept = top.TakeSorted();
+    ASSERT_EQ(kept, model);
+  }
+}
+
 TEST(TopK, EqualsSortingAndCutting) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(seed);
