@@ -54,8 +54,8 @@ absl::StatusOr<double> TransferSeconds(const LinkModel& link, int64_t messages,
 // --- Payloads ---------------------------------------------------------------
 
 // One shard's k-means statistics: k sums of d values and k counts, all of
-// `bytes_per_value`: k (d + 1) b. The objective and the number of moved points
-// travel with them (16 bytes) and are not included.
+// `bytes_per_value`: k (d + 1) b. The objective and counts travel beside them
+// in a header of fixed size (training/kmeans_codec.h) and are not included.
 absl::StatusOr<int64_t> KMeansUplinkBytes(int64_t k, int64_t dimension,
                                           int64_t bytes_per_value);
 

@@ -1,0 +1,67 @@
+// What the triangle inequality says between two sets of centres and within one:
+// how far each moved, and how far each is from the others.
+//
+// Immutable after construction; any thread. All radii are rounded to the safe
+// side, so that a row whose bound is strictly above its radius keeps its label
+// for sure, also under the rule of the least index among exact ties:
+// `bound > RadiusAtMost(distance)` implies that the canonical distance behind
+// the bound is strictly greater (nearest_centre.h has the roundings).
+
+#ifndef COTERIE_TRAINING_KMEANS_BOUNDS_H_
+#define COTERIE_TRAINING_KMEANS_BOUNDS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "training/kmeans_workers.h"
+#include "training/nearest_centre.h"
+
+namespace coterie {
+
+// How far centres moved. +infinity for one that was not active before.
+class CentreDrift {
+ public:
+  // REQUIRES: the same number of centres, metric and dimension. O(k d).
+  CentreDrift(const NearestCentre& before, const NearestCentre& after);
+
+  // >= the movement of centre j, as a float rounded up.
+  float of(int64_t j) const { return drift_[static_cast<size_t>(j)]; }
+  // >= the movement of every centre but j.
+  double of_others(int64_t j) const {
+    return j == farthest_ ? second_ : first_;
+  }
+
+ private:
+  std::vector<float> drift_;
+  int64_t farthest_ = -1;
+  double first_ = 0;
+  double second_ = 0;
+};
+
+// Distances among centres.
+class CentreSeparation {
+ public:
+  // With `pairs` also keeps all of them: 4 k^2 bytes. O(k^2 d).
+  CentreSeparation(const NearestCentre& centres, bool pairs,
+                   const KMeansWorkers& workers);
+
+  // <= half the radius from active centre j to the nearest other active one;
+  // +infinity if there is none.
+  double half(int64_t j) const { return half_[static_cast<size_t>(j)]; }
+  // <= half the radius between two active centres. REQUIRES: pairs.
+  float half(int64_t i, int64_t j) const {
+    return pairs_[static_cast<size_t>(i * size_ + j)];
+  }
+
+ private:
+  int64_t size_;
+  std::vector<double> half_;
+  std::vector<float> pairs_;
+};
+
+// bounds[j] -= drift of j, rounded down and not below 0, for j in [0, count).
+void LowerBounds(const CentreDrift& drift, int64_t count, float* bounds);
+
+}  // namespace coterie
+
+#endif  // COTERIE_TRAINING_KMEANS_BOUNDS_H_

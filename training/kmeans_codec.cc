@@ -1,0 +1,347 @@
+#include "training/kmeans_codec.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/base/config.h"
+#include "absl/numeric/int128.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "training/kmeans_messages.h"
+
+#ifndef ABSL_IS_LITTLE_ENDIAN
+#error "numbers are copied as they lie in memory"
+#endif
+
+namespace coterie {
+namespace {
+
+constexpr uint8_t kVersion = 1;
+constexpr int64_t kPickBytes = 28;
+
+int64_t FlagBytes(size_t flags) {
+  return static_cast<int64_t>((flags + 7) / 8);
+}
+
+class Writer {
+ public:
+  explicit Writer(int64_t size) { out_.reserve(static_cast<size_t>(size)); }
+
+  template <typename T>
+  void Put(T value) {
+    static_assert(std::is_arithmetic_v<T>);
+    out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  void PutSize(size_t size) { Put(static_cast<uint64_t>(size)); }
+  void Put128(absl::int128 value) {
+    Put(absl::Int128Low64(value));
+    Put(absl::Int128High64(value));
+  }
+  template <typename T>
+  void PutAll(const std::vector<T>& values) {
+    out_.append(reinterpret_cast<const char*>(values.data()),
+                values.size() * sizeof(T));
+  }
+  void PutFlags(const std::vector<uint8_t>& flags) {
+    for (size_t i = 0; i < flags.size(); i += 8) {
+      uint8_t byte = 0;
+      for (size_t b = 0; b < 8 && i + b < flags.size(); ++b) {
+        if (flags[i + b] != 0) byte |= static_cast<uint8_t>(1u << b);
+      }
+      Put(byte);
+    }
+  }
+  std::string Take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+// Reads until something is missing; then ok() is false and what was read is 0.
+class Reader {
+ public:
+  explicit Reader(absl::string_view bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T Get() {
+    T value = 0;
+    if (!Has(sizeof(T))) return value;
+    std::memcpy(&value, bytes_.data() + at_, sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+  absl::int128 Get128() {
+    const uint64_t low = Get<uint64_t>();
+    return absl::MakeInt128(Get<int64_t>(), low);
+  }
+  template <typename T>
+  void GetAll(uint64_t count, std::vector<T>& values) {
+    if (!ok_ || count > (bytes_.size() - at_) / sizeof(T)) {
+      ok_ = false;
+      return;
+    }
+    values.resize(static_cast<size_t>(count));
+    if (count == 0) return;
+    std::memcpy(values.data(), bytes_.data() + at_, count * sizeof(T));
+    at_ += count * sizeof(T);
+  }
+  void GetFlags(uint64_t count, std::vector<uint8_t>& flags) {
+    if (!ok_ || count / 8 > bytes_.size() - at_ ||
+        !Has(static_cast<size_t>((count + 7) / 8))) {
+      ok_ = false;
+      return;
+    }
+    flags.resize(static_cast<size_t>(count));
+    for (size_t i = 0; i < flags.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(bytes_[at_ + i / 8]);
+      flags[i] = byte >> (i % 8) & 1;
+    }
+    at_ += static_cast<size_t>((count + 7) / 8);
+    const auto last = at_ > 0 ? static_cast<uint8_t>(bytes_[at_ - 1]) : 0;
+    if (count % 8 != 0 && last >> (count % 8) != 0) ok_ = false;
+  }
+  bool Has(size_t size) {
+    ok_ = ok_ && size <= bytes_.size() - at_;
+    return ok_;
+  }
+  void Refuse() { ok_ = false; }
+  // Everything was there, and nothing more.
+  absl::Status Finish(absl::string_view what) const {
+    if (ok_ && at_ == bytes_.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s of %d bytes: %s at byte %d", what, bytes_.size(),
+        ok_ ? "more than it says" : "malformed or cut short", at_));
+  }
+
+ private:
+  absl::string_view bytes_;
+  size_t at_ = 0;
+  bool ok_ = true;
+};
+
+bool KnownKind(KMeansStepKind kind) {
+  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kFarthest;
+}
+
+bool KnownForm(KMeansSumForm form) {
+  return form >= KMeansSumForm::kInt64 && form <= KMeansSumForm::kFloat32;
+}
+
+bool KnownAlgorithm(KMeansAlgorithm algorithm) {
+  return algorithm >= KMeansAlgorithm::kLloyd &&
+         algorithm <= KMeansAlgorithm::kElkan;
+}
+
+void PutExtent(const KMeansExtent& extent, Writer& out) {
+  out.Put(extent.rows);
+  out.Put(extent.positive_rows);
+  out.Put(extent.max_weight);
+  out.Put(static_cast<uint8_t>(extent.weighted ? 1 : 0));
+  out.Put(extent.checksum);
+  out.PutAll(extent.max_product);
+  out.PutAll(extent.max_value);
+}
+
+void GetExtent(uint64_t columns, Reader& in, KMeansExtent& extent) {
+  extent.rows = in.Get<int64_t>();
+  extent.positive_rows = in.Get<int64_t>();
+  extent.max_weight = in.Get<double>();
+  const uint8_t weighted = in.Get<uint8_t>();
+  if (weighted > 1) in.Refuse();
+  extent.weighted = weighted == 1;
+  extent.checksum = in.Get<uint64_t>();
+  in.GetAll(columns, extent.max_product);
+  in.GetAll(columns, extent.max_value);
+}
+
+bool HasExtent(const KMeansPartial& partial) {
+  return partial.kind == KMeansStepKind::kExtent;
+}
+
+}  // namespace
+
+int64_t KMeansStepBytes(const KMeansStep& step) {
+  const int64_t scale = static_cast<int64_t>(step.scale.sum_exponents.size());
+  return kKMeansStepHeaderBytes + 4 * static_cast<int64_t>(step.rows.size()) +
+         FlagBytes(step.touched.size()) + FlagBytes(step.active.size()) +
+         (scale > 0 ? 4 * scale + 8 : 0);
+}
+
+int64_t KMeansPartialBytes(const KMeansPartial& partial) {
+  const auto size = [](const auto& values) {
+    return static_cast<int64_t>(values.size());
+  };
+  return kKMeansPartialHeaderBytes +
+         8 * (size(partial.sums) + size(partial.weights)) +
+         FlagBytes(partial.touched.size()) +
+         4 * (size(partial.float_sums) + size(partial.float_weights)) +
+         16 * size(partial.potentials) + kPickBytes * size(partial.picks) +
+         4 * size(partial.pick_rows) +
+         (HasExtent(partial) ? 33 + 16 * size(partial.extent.max_value) : 0);
+}
+
+std::string EncodeKMeansStep(const KMeansStep& step) {
+  Writer out(KMeansStepBytes(step));
+  out.Put(kVersion);
+  out.Put(static_cast<uint8_t>(step.kind));
+  out.Put(static_cast<uint8_t>(step.algorithm));
+  out.Put(static_cast<uint8_t>(step.form));
+  out.Put(uint32_t{0});
+  out.Put(step.number);
+  out.Put(step.seed);
+  out.Put(step.round);
+  out.Put(step.count);
+  out.Put(step.amount);
+  out.Put(step.first_row);
+  out.Put(step.base);
+  out.Put128(step.potential);
+  out.PutSize(step.rows.size());
+  out.PutSize(step.touched.size());
+  out.PutSize(step.active.size());
+  out.PutSize(step.scale.sum_exponents.size());
+  out.PutAll(step.rows);
+  out.PutFlags(step.touched);
+  out.PutFlags(step.active);
+  if (!step.scale.sum_exponents.empty()) {
+    out.PutAll(step.scale.sum_exponents);
+    out.Put(step.scale.weight_exponent);
+    out.Put(step.scale.objective_exponent);
+  }
+  return out.Take();
+}
+
+absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
+  Reader in(bytes);
+  KMeansStep step;
+  if (in.Get<uint8_t>() != kVersion) in.Refuse();
+  step.kind = static_cast<KMeansStepKind>(in.Get<uint8_t>());
+  step.algorithm = static_cast<KMeansAlgorithm>(in.Get<uint8_t>());
+  step.form = static_cast<KMeansSumForm>(in.Get<uint8_t>());
+  if (!KnownKind(step.kind) || !KnownAlgorithm(step.algorithm) ||
+      !KnownForm(step.form) || in.Get<uint32_t>() != 0) {
+    in.Refuse();
+  }
+  step.number = in.Get<int64_t>();
+  step.seed = in.Get<uint64_t>();
+  step.round = in.Get<int64_t>();
+  step.count = in.Get<int64_t>();
+  step.amount = in.Get<double>();
+  step.first_row = in.Get<int64_t>();
+  step.base = in.Get<int64_t>();
+  step.potential = in.Get128();
+  const uint64_t rows = in.Get<uint64_t>();
+  const uint64_t touched = in.Get<uint64_t>();
+  const uint64_t active = in.Get<uint64_t>();
+  const uint64_t columns = in.Get<uint64_t>();
+  in.GetAll(rows, step.rows);
+  in.GetFlags(touched, step.touched);
+  in.GetFlags(active, step.active);
+  if (columns > 0) {
+    in.GetAll(columns, step.scale.sum_exponents);
+    step.scale.weight_exponent = in.Get<int32_t>();
+    step.scale.objective_exponent = in.Get<int32_t>();
+  }
+  const absl::Status status = in.Finish("a k-means step");
+  if (!status.ok()) return status;
+  return step;
+}
+
+std::string EncodeKMeansPartial(const KMeansPartial& partial) {
+  Writer out(KMeansPartialBytes(partial));
+  out.Put(kVersion);
+  out.Put(static_cast<uint8_t>(partial.kind));
+  out.Put(static_cast<uint8_t>(partial.form));
+  out.Put(uint8_t{0});
+  out.Put(uint32_t{0});
+  out.Put(partial.number);
+  out.Put128(partial.objective);
+  out.Put(partial.moved);
+  out.Put(partial.evaluated);
+  out.Put(partial.skipped);
+  out.PutSize(partial.sums.size());
+  out.PutSize(partial.weights.size());
+  out.PutSize(partial.touched.size());
+  out.PutSize(partial.float_sums.size());
+  out.PutSize(partial.potentials.size());
+  out.PutSize(partial.picks.size());
+  out.PutSize(partial.pick_rows.size());
+  // Together with the extent's columns, of which at most one is there.
+  out.PutSize(HasExtent(partial) ? partial.extent.max_value.size()
+                                 : partial.float_weights.size());
+  out.PutAll(partial.sums);
+  out.PutAll(partial.weights);
+  out.PutFlags(partial.touched);
+  out.PutAll(partial.float_sums);
+  for (absl::int128 p : partial.potentials) out.Put128(p);
+  for (const KMeansPick& pick : partial.picks) {
+    out.Put(pick.key);
+    out.Put(pick.id);
+    out.Put(pick.slot);
+    out.Put(pick.weight);
+  }
+  out.PutAll(partial.pick_rows);
+  if (HasExtent(partial)) {
+    PutExtent(partial.extent, out);
+  } else {
+    out.PutAll(partial.float_weights);
+  }
+  return out.Take();
+}
+
+namespace {
+
+void GetPicks(uint64_t count, Reader& in, KMeansPartial& partial) {
+  for (uint64_t i = 0; i < count && in.Has(kPickBytes); ++i) {
+    KMeansPick pick;
+    pick.key = in.Get<double>();
+    pick.id = in.Get<uint64_t>();
+    pick.slot = in.Get<int32_t>();
+    pick.weight = in.Get<double>();
+    partial.picks.push_back(pick);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
+  Reader in(bytes);
+  KMeansPartial partial;
+  if (in.Get<uint8_t>() != kVersion) in.Refuse();
+  partial.kind = static_cast<KMeansStepKind>(in.Get<uint8_t>());
+  partial.form = static_cast<KMeansSumForm>(in.Get<uint8_t>());
+  if (!KnownKind(partial.kind) || !KnownForm(partial.form) ||
+      in.Get<uint8_t>() != 0 || in.Get<uint32_t>() != 0) {
+    in.Refuse();
+  }
+  partial.number = in.Get<int64_t>();
+  partial.objective = in.Get128();
+  partial.moved = in.Get<int64_t>();
+  partial.evaluated = in.Get<int64_t>();
+  partial.skipped = in.Get<int64_t>();
+  uint64_t sizes[8];
+  for (uint64_t& size : sizes) size = in.Get<uint64_t>();
+  in.GetAll(sizes[0], partial.sums);
+  in.GetAll(sizes[1], partial.weights);
+  in.GetFlags(sizes[2], partial.touched);
+  in.GetAll(sizes[3], partial.float_sums);
+  for (uint64_t i = 0; i < sizes[4] && in.Has(16); ++i) {
+    partial.potentials.push_back(in.Get128());
+  }
+  GetPicks(sizes[5], in, partial);
+  in.GetAll(sizes[6], partial.pick_rows);
+  if (HasExtent(partial)) {
+    GetExtent(sizes[7], in, partial.extent);
+  } else {
+    in.GetAll(sizes[7], partial.float_weights);
+  }
+  const absl::Status status = in.Finish("a k-means partial");
+  if (!status.ok()) return status;
+  return partial;
+}
+
+}  // namespace coterie

@@ -1,0 +1,157 @@
+// One shard's part of a k-means job: answers the steps of a KMeansJob
+// (kmeans_job.h) over the shard's rows.
+//
+// Not thread-safe: one step at a time. Within a step the work is shared out to
+// the caller's workers; answers are the same bits for any number of them, for
+// every algorithm and every SIMD target. Labels, distances and bounds stay
+// here; only sums, counts and picked rows leave (Dhillon and Modha, "A
+// data-clustering algorithm on distributed memory multiprocessors", 1999).
+//
+// State is a function of the steps answered. A shard that has lost it, or never
+// had it, answers FAILED_PRECONDITION to a step that builds on it; the job is
+// then resumed from its checkpoint, which begins with what restores it.
+//
+// Memory beside the rows: 12 bytes a row; 4 more for Hamerly's bound, 4 k for
+// Elkan's; 8 k d for sums and as much again for each worker during a step.
+
+#ifndef COTERIE_TRAINING_KMEANS_SHARD_H_
+#define COTERIE_TRAINING_KMEANS_SHARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "training/kmeans_bounds.h"
+#include "training/kmeans_fixed_point.h"
+#include "training/kmeans_messages.h"
+#include "training/kmeans_rows.h"
+#include "training/kmeans_workers.h"
+#include "training/nearest_centre.h"
+
+namespace coterie {
+
+class KMeansShard {
+ public:
+  struct Options {
+    // Elkan's bounds may take this much; 0: never.
+    int64_t bound_bytes = int64_t{1} << 30;
+  };
+
+  KMeansShard(KMeansRows rows, const Options& options);
+  explicit KMeansShard(KMeansRows rows)
+      : KMeansShard(std::move(rows), Options()) {}
+
+  // Answers `step`. The last step again gets the same answer again, so that a
+  // request may be repeated. `stop` is asked every few hundred rows, by all
+  // workers; once it says true the answer is CANCELLED, and the step may be
+  // tried again.
+  // INVALID_ARGUMENT for a step that makes no sense for these rows;
+  // FAILED_PRECONDITION for one that builds on what is not here, and for one
+  // older than the last.
+  absl::StatusOr<KMeansPartial> Run(const KMeansStep& step,
+                                    const KMeansWorkers& workers,
+                                    absl::FunctionRef<bool()> stop);
+
+  const KMeansRows& rows() const { return rows_; }
+  // Of the last assignment, in the order of rows(); empty before the first.
+  absl::Span<const int32_t> labels() const { return labels_; }
+  // Canonical, to the row's own centre.
+  absl::Span<const double> distances() const { return distances_; }
+
+ private:
+  struct Worker;  // what one worker gathers during a step
+
+  // kmeans_shard.cc
+  absl::Status Check(const KMeansStep& step) const;
+  absl::StatusOr<KMeansPartial> Answer(const KMeansStep& step,
+                                       const KMeansWorkers& workers,
+                                       absl::FunctionRef<bool()> stop);
+  absl::StatusOr<KMeansPartial> Totals(const KMeansStep& step);
+  KMeansPartial Farthest(const KMeansStep& step) const;
+  // Calls body(worker, begin, end) for all rows in blocks; false if stopped.
+  bool ForRows(const KMeansWorkers& workers, absl::FunctionRef<bool()> stop,
+               absl::FunctionRef<void(int32_t, int64_t, int64_t)> body) const;
+  void AddPick(const KMeansPick& pick, int64_t row,
+               KMeansPartial& partial) const;
+
+  // kmeans_shard_assign.cc
+  absl::StatusOr<KMeansPartial> Assign(const KMeansStep& step,
+                                       const KMeansWorkers& workers,
+                                       absl::FunctionRef<bool()> stop);
+  absl::StatusOr<std::unique_ptr<NearestCentre>> CentresOf(
+      const KMeansStep& step) const;
+  void PrepareBounds(const KMeansStep& step, const NearestCentre& centres,
+                     const KMeansWorkers& workers);
+  void AssignRows(const NearestCentre& centres, int64_t begin, int64_t end,
+                  Worker& worker);
+  // The row's label and distance, if its bounds settle them.
+  bool KeepsLabel(const NearestCentre& centres, int64_t row, Worker& worker);
+  void ScanByElkan(const NearestCentre& centres, int64_t row, Worker& worker);
+  void FindPending(const NearestCentre& centres, Worker& worker);
+  void Gather(int64_t begin, int64_t end, Worker& worker) const;
+  void Count(const std::vector<Worker>& gathered, KMeansPartial& partial);
+  void FillSums(const KMeansStep& step, const std::vector<Worker>& gathered,
+                KMeansPartial& partial) const;
+  void FillChanged(const std::vector<Worker>& gathered,
+                   KMeansPartial& partial) const;
+
+  // kmeans_shard_seed.cc
+  absl::StatusOr<KMeansPartial> Seed(const KMeansStep& step,
+                                     const KMeansWorkers& workers,
+                                     absl::FunctionRef<bool()> stop);
+  absl::Status Know(const KMeansStep& step, const KMeansWorkers& workers,
+                    absl::FunctionRef<bool()> stop);
+  KMeansPartial Pick(const KMeansStep& step) const;
+  KMeansPartial Draw(const KMeansStep& step,
+                     const KMeansWorkers& workers) const;
+  absl::StatusOr<KMeansPartial> Try(const KMeansStep& step,
+                                    const KMeansWorkers& workers,
+                                    absl::FunctionRef<bool()> stop) const;
+  KMeansPartial Potential() const;
+  KMeansPartial Sample(const KMeansStep& step) const;
+  KMeansPartial Weigh() const;
+
+  const KMeansRows rows_;
+  const Options options_;
+  const int64_t d_;
+
+  KMeansScale scale_;
+  std::optional<FixedPointAdder> adder_;
+
+  int64_t last_number_ = 0;
+  std::optional<KMeansPartial> last_answer_;
+
+  // The last assignment: its step's number, 0 before the first.
+  int64_t assigned_ = 0;
+  std::unique_ptr<NearestCentre> centres_;
+  std::vector<int32_t> labels_;
+  std::vector<double> distances_;
+  std::vector<int64_t> sums_;     // k x d
+  std::vector<int64_t> weights_;  // k
+  // One lower bound a row, or k; empty if none hold.
+  std::vector<float> bounds_;
+  KMeansAlgorithm bounds_kind_ = KMeansAlgorithm::kLloyd;
+  // For the assignment in progress.
+  std::vector<int32_t> next_labels_;
+  std::vector<double> next_distances_;
+  KMeansAlgorithm algorithm_ = KMeansAlgorithm::kLloyd;
+  bool has_base_ = false;
+  bool has_bounds_ = false;
+  std::optional<CentreDrift> drift_;
+  std::optional<CentreSeparation> separation_;
+
+  // Seeding: each row's nearest known row.
+  int64_t known_ = 0;
+  std::vector<double> seed_distances_;
+  std::vector<int32_t> seed_labels_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_TRAINING_KMEANS_SHARD_H_

@@ -1,0 +1,345 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "index/vectors.h"
+#include "training/kmeans_bounds.h"
+#include "training/kmeans_messages.h"
+#include "training/kmeans_rows.h"
+#include "training/kmeans_shard.h"
+#include "training/kmeans_shard_worker.h"
+#include "training/kmeans_workers.h"
+#include "training/nearest_centre.h"
+
+namespace coterie {
+
+absl::StatusOr<std::unique_ptr<NearestCentre>> KMeansShard::CentresOf(
+    const KMeansStep& step) const {
+  std::vector<float> all = step.rows;
+  if (!step.touched.empty()) {
+    if (step.base == 0 ||
+        static_cast<int64_t>(step.touched.size()) != centres_->size()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "k-means step %d changes %d centres of those of step %d, which does "
+          "not fit",
+          step.number, step.touched.size(), step.base));
+    }
+    all.clear();
+    auto next = step.rows.begin();
+    for (size_t j = 0; j < step.touched.size(); ++j) {
+      if (step.touched[j] == 0) {
+        const VectorView old = centres_->centre(static_cast<int64_t>(j));
+        all.insert(all.end(), old.begin(), old.end());
+        continue;
+      }
+      if (step.rows.end() - next < d_) break;
+      all.insert(all.end(), next, next + d_);
+      next += d_;
+    }
+    if (next != step.rows.end() ||
+        static_cast<int64_t>(all.size()) !=
+            static_cast<int64_t>(step.touched.size()) * d_) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "k-means step %d: changed centres and rows do not agree",
+          step.number));
+    }
+  }
+  const int64_t k = d_ > 0 ? static_cast<int64_t>(all.size()) / d_ : 0;
+  const bool some =
+      step.active.empty() || std::any_of(step.active.begin(), step.active.end(),
+                                         [](uint8_t a) { return a != 0; });
+  if (k == 0 || !some ||
+      (!step.active.empty() && static_cast<int64_t>(step.active.size()) != k)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("k-means step %d: %d centres, %d flags of activity",
+                        step.number, k, step.active.size()));
+  }
+  return std::make_unique<NearestCentre>(
+      rows_.metric(), RowsView{all.data(), k, d_, d_}, step.active);
+}
+
+absl::StatusOr<KMeansPartial> KMeansShard::Assign(
+    const KMeansStep& step, const KMeansWorkers& workers,
+    absl::FunctionRef<bool()> stop) {
+  if (step.base != 0 && step.base != assigned_) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "k-means step %d needs the labels of step %d; this shard has those of "
+        "%d",
+        step.number, step.base, assigned_));
+  }
+  absl::StatusOr<std::unique_ptr<NearestCentre>> centres = CentresOf(step);
+  if (!centres.ok()) return centres.status();
+  const int64_t k = (*centres)->size();
+  has_base_ = step.base != 0 && centres_ != nullptr && centres_->size() == k;
+  if (!has_base_) {
+    bounds_.clear();
+    sums_.assign(static_cast<size_t>(k * d_), 0);
+    weights_.assign(static_cast<size_t>(k), 0);
+  }
+  PrepareBounds(step, **centres, workers);
+  next_labels_.resize(static_cast<size_t>(rows_.size()));
+  next_distances_.resize(static_cast<size_t>(rows_.size()));
+
+  std::vector<Worker> gathered(static_cast<size_t>(workers.count));
+  const bool complete =
+      ForRows(workers, stop, [&](int32_t worker, int64_t begin, int64_t end) {
+        AssignRows(**centres, begin, end,
+                   gathered[static_cast<size_t>(worker)]);
+      });
+  if (!complete) {
+    bounds_.clear();  // some were moved on, some were not
+    if (!has_base_) assigned_ = 0;
+    return absl::CancelledError(
+        absl::StrFormat("k-means step %d was stopped", step.number));
+  }
+  KMeansPartial partial;
+  Count(gathered, partial);
+  FillSums(step, gathered, partial);
+  std::swap(labels_, next_labels_);
+  std::swap(distances_, next_distances_);
+  centres_ = *std::move(centres);
+  assigned_ = step.number;
+  return partial;
+}
+
+void KMeansShard::PrepareBounds(const KMeansStep& step,
+                                const NearestCentre& centres,
+                                const KMeansWorkers& workers) {
+  const int64_t k = centres.size();
+  algorithm_ = step.algorithm;
+  if (algorithm_ == KMeansAlgorithm::kElkan &&
+      rows_.size() > options_.bound_bytes / int64_t{sizeof(float)} / k) {
+    algorithm_ = KMeansAlgorithm::kHamerly;
+  }
+  has_bounds_ = false;
+  drift_.reset();
+  separation_.reset();
+  if (algorithm_ == KMeansAlgorithm::kLloyd) {
+    bounds_.clear();
+    return;
+  }
+  const bool elkan = algorithm_ == KMeansAlgorithm::kElkan;
+  const size_t size =
+      static_cast<size_t>(elkan ? rows_.size() * k : rows_.size());
+  if (bounds_kind_ != algorithm_ || bounds_.size() != size) bounds_.clear();
+  if (bounds_.empty()) {
+    bounds_kind_ = algorithm_;
+    bounds_.resize(size);
+    return;
+  }
+  has_bounds_ = true;
+  drift_.emplace(*centres_, centres);
+  // Worth k^2 distances only beside many more of rows.
+  if (elkan || k <= rows_.size() / 8) {
+    separation_.emplace(centres, elkan, workers);
+  }
+}
+
+void KMeansShard::AssignRows(const NearestCentre& centres, int64_t begin,
+                             int64_t end, Worker& worker) {
+  worker.pending.clear();
+  for (int64_t i = begin; i < end; ++i) {
+    if (!KeepsLabel(centres, i, worker)) worker.pending.push_back(i);
+  }
+  FindPending(centres, worker);
+  Gather(begin, end, worker);
+}
+
+bool KMeansShard::KeepsLabel(const NearestCentre& centres, int64_t row,
+                             Worker& worker) {
+  if (!has_bounds_) return false;
+  const size_t i = static_cast<size_t>(row);
+  const int32_t label = labels_[i];
+  const bool elkan = algorithm_ == KMeansAlgorithm::kElkan;
+  if (elkan) {
+    LowerBounds(*drift_, centres.size(), bounds_.data() + row * centres.size());
+  } else {
+    bounds_[i] = FloatAtMost(bounds_[i] - drift_->of_others(label));
+  }
+  if (!centres.active(label)) return false;
+  const double distance =
+      rows_.Distance(row, centres.centre(label), centres.squared_norm(label));
+  ++worker.evaluated;
+  const double radius = RadiusAtMost(centres.metric(), distance);
+  next_labels_[i] = label;
+  next_distances_[i] = distance;
+  if (separation_.has_value() && separation_->half(label) > radius) {
+    worker.skipped += centres.size() - 1;
+    return true;
+  }
+  if (elkan) {
+    ScanByElkan(centres, row, worker);
+    return true;
+  }
+  if (bounds_[i] > radius) {
+    worker.skipped += centres.size() - 1;
+    return true;
+  }
+  return false;
+}
+
+// Begins with label and distance of the row's old centre.
+void KMeansShard::ScanByElkan(const NearestCentre& centres, int64_t row,
+                              Worker& worker) {
+  const size_t i = static_cast<size_t>(row);
+  const int64_t k = centres.size();
+  float* bounds = bounds_.data() + row * k;
+  int32_t& label = next_labels_[i];
+  double& distance = next_distances_[i];
+  double radius = RadiusAtMost(centres.metric(), distance);
+  bounds[label] = FloatAtMost(RadiusAtLeast(centres.metric(), distance));
+  const int32_t old = label;
+  for (int64_t j = 0; j < k; ++j) {
+    if (j == old || !centres.active(j)) continue;
+    if (bounds[j] > radius || separation_->half(label, j) > radius) {
+      ++worker.skipped;
+      continue;
+    }
+    const double other =
+        rows_.Distance(row, centres.centre(j), centres.squared_norm(j));
+    ++worker.evaluated;
+    bounds[j] = FloatAtMost(RadiusAtLeast(centres.metric(), other));
+    if (other < distance || (other == distance && j < label)) {
+      label = static_cast<int32_t>(j);
+      distance = other;
+      radius = RadiusAtMost(centres.metric(), distance);
+    }
+  }
+}
+
+void KMeansShard::FindPending(const NearestCentre& centres, Worker& worker) {
+  const size_t count = worker.pending.size();
+  if (count == 0) return;
+  worker.found.resize(count);
+  worker.evaluated += static_cast<int64_t>(count) * centres.size();
+  if (algorithm_ == KMeansAlgorithm::kElkan) {
+    worker.bound_rows.clear();
+    for (int64_t i : worker.pending) {
+      worker.bound_rows.push_back(bounds_.data() + i * centres.size());
+    }
+    centres.FindWithBounds(rows_, worker.pending, absl::MakeSpan(worker.found),
+                           worker.bound_rows.data(), worker.scratch);
+  } else {
+    centres.Find(rows_, worker.pending, absl::MakeSpan(worker.found),
+                 worker.scratch);
+  }
+  for (size_t p = 0; p < count; ++p) {
+    const size_t i = static_cast<size_t>(worker.pending[p]);
+    next_labels_[i] = worker.found[p].label;
+    next_distances_[i] = worker.found[p].distance;
+    if (algorithm_ == KMeansAlgorithm::kHamerly) {
+      bounds_[i] = FloatAtMost(worker.found[p].other);
+    }
+  }
+}
+
+// Objective, moves and differences of sums of rows [begin, end).
+void KMeansShard::Gather(int64_t begin, int64_t end, Worker& worker) const {
+  if (worker.sums.empty()) {
+    worker.sums.assign(sums_.size(), 0);
+    worker.weights.assign(weights_.size(), 0);
+    worker.touched.assign(weights_.size(), 0);
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    const size_t i = static_cast<size_t>(row);
+    const double weight = rows_.weight(row);
+    worker.objective += adder_->Objective(weight, next_distances_[i]);
+    const int32_t to = next_labels_[i];
+    if (has_base_ && labels_[i] == to) continue;
+    ++worker.moved;
+    const int64_t units = adder_->WeightUnits(weight);
+    if (has_base_) {
+      const int32_t from = labels_[i];
+      worker.touched[static_cast<size_t>(from)] = 1;
+      worker.weights[static_cast<size_t>(from)] -= units;
+      adder_->Subtract(rows_, row, worker.sums.data() + from * d_);
+    }
+    worker.touched[static_cast<size_t>(to)] = 1;
+    worker.weights[static_cast<size_t>(to)] += units;
+    adder_->Add(rows_, row, worker.sums.data() + to * d_);
+  }
+}
+
+// Sums of all workers go into the shard's, and counts into `partial`.
+void KMeansShard::Count(const std::vector<Worker>& gathered,
+                        KMeansPartial& partial) {
+  for (const Worker& worker : gathered) {
+    partial.objective += worker.objective;
+    partial.moved += worker.moved;
+    partial.evaluated += worker.evaluated;
+    partial.skipped += worker.skipped;
+    for (size_t j = 0; j < worker.touched.size(); ++j) {
+      if (worker.touched[j] == 0) continue;
+      weights_[j] += worker.weights[j];
+      const size_t first = j * static_cast<size_t>(d_);
+      for (size_t i = first; i < first + static_cast<size_t>(d_); ++i) {
+        sums_[i] += worker.sums[i];
+      }
+    }
+  }
+}
+
+void KMeansShard::FillSums(const KMeansStep& step,
+                           const std::vector<Worker>& gathered,
+                           KMeansPartial& partial) const {
+  const size_t d = static_cast<size_t>(d_);
+  if (step.form == KMeansSumForm::kFloat32) {
+    partial.form = KMeansSumForm::kFloat32;
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      partial.float_sums.push_back(static_cast<float>(
+          FromFixed64(sums_[i], scale_.sum_exponents[i % d])));
+    }
+    for (int64_t w : weights_) {
+      partial.float_weights.push_back(
+          static_cast<float>(FromFixed64(w, scale_.weight_exponent)));
+    }
+    return;
+  }
+  if (step.form == KMeansSumForm::kChanged && has_base_) {
+    FillChanged(gathered, partial);
+    return;
+  }
+  partial.sums = sums_;
+  partial.weights = weights_;
+}
+
+void KMeansShard::FillChanged(const std::vector<Worker>& gathered,
+                              KMeansPartial& partial) const {
+  const size_t k = weights_.size();
+  const size_t d = static_cast<size_t>(d_);
+  std::vector<uint8_t> touched(k, 0);
+  for (const Worker& worker : gathered) {
+    for (size_t j = 0; j < worker.touched.size(); ++j) {
+      touched[j] |= worker.touched[j];
+    }
+  }
+  const size_t rows = static_cast<size_t>(
+      std::count(touched.begin(), touched.end(), uint8_t{1}));
+  const bool smaller = (k + 7) / 8 + 8 * rows * (d + 1) < 8 * k * (d + 1);
+  partial.form = KMeansSumForm::kChanged;
+  for (size_t j = 0; j < k; ++j) {
+    if (smaller && touched[j] == 0) continue;
+    const size_t at = partial.sums.size();
+    partial.sums.resize(at + d, 0);
+    partial.weights.push_back(0);
+    for (const Worker& worker : gathered) {
+      if (worker.touched.empty() || worker.touched[j] == 0) continue;
+      partial.weights.back() += worker.weights[j];
+      for (size_t i = 0; i < d; ++i) {
+        partial.sums[at + i] += worker.sums[j * d + i];
+      }
+    }
+  }
+  if (smaller) partial.touched = std::move(touched);
+}
+
+}  // namespace coterie
