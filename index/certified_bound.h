@@ -29,6 +29,8 @@
 #ifndef COTERIE_INDEX_CERTIFIED_BOUND_H_
 #define COTERIE_INDEX_CERTIFIED_BOUND_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "index/certified_codes.h"
@@ -63,6 +65,48 @@ double Estimate(const CertifiedCodes& codes, const CertifiedQuery& query,
 // bounds on D that the inequalities above give, each solved for sqrt(D).
 double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,
                   const CertifiedPanel& panel, const CertifiedScore& score);
+
+// What CutFor makes the kernel ask, in double and of one row: whether its
+// distance may be at most the threshold. Says no where LowerBound, up to
+// rounding, lies above the threshold, at a tenth of its cost: no roots.
+class CertifiedTest {
+ public:
+  // Keeps references to both.
+  CertifiedTest(const CertifiedCodes& codes, const CertifiedQuery& query,
+                double threshold);
+
+  // False only if the canonical distance is above the threshold.
+  bool MayStay(const CertifiedPanel& panel, const CertifiedScore& score) const {
+    if (inner_product_) {
+      return !(LowerBound(codes_, query_, panel, score) > threshold_);
+    }
+    const double scale = 1 / static_cast<double>(score.a);
+    const double norm_square = static_cast<double>(score.b) * scale;
+    const double cross =
+        2 * query_.scale * scale * (score.ip + query_.floor_loss);
+    const double row_error = std::min(scale * panel.code_error, panel.error);
+    const double row =
+        2 * row_error * std::min(query_.norm_high, root_ + row_error);
+    const double query =
+        2 * std::min(
+                query_.error * scale * panel.code_norm,
+                query_.error * (root_ + query_.error + row_error) + query_.gap);
+    const double excess =
+        query_.norm_square_low + norm_square - cross - square_;
+    return !(excess - (row + query) >
+             delta_ * (query_.norm_square_high + norm_square +
+                       std::fabs(cross) + row + query));
+  }
+
+ private:
+  const CertifiedCodes& codes_;
+  const CertifiedQuery& query_;
+  const double threshold_;
+  const bool inner_product_;
+  const double delta_;
+  double square_ = 0;  // T, in units, rounded up
+  double root_ = 0;    // >= its root
+};
 
 // >= the canonical distance. For squared L2 and cosine the lesser of
 //   A + 2|p| E_x + 2 E_q |y^|  and  (|p^ - y^| + E_q + E_x)^2,

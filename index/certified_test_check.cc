@@ -179,6 +179,9 @@ void CertifiedCheck::CheckBounds(const CertifiedQueries& queries, int64_t query,
   if (!(LowerBound(codes, queries.query(query), panel, score) <= d)) {
     Note(queries, "lower bound", query, row, losses.lower, losses);
   }
+  if (!CertifiedTest(codes, queries.query(query), d).MayStay(panel, score)) {
+    Note(queries, "test in double", query, row, losses.lower, losses);
+  }
   if (!(UpperBound(codes, queries.query(query), panel, score) >= d)) {
     Note(queries, "upper bound", query, row, losses.upper, losses);
   }

@@ -104,26 +104,32 @@ bool QueryThreshold::RuledOut(double lower) const {
   return lower > threshold_;
 }
 
+// New rows are tested by what is cheap; those that stay are bounded, once.
 void QueryThreshold::DropRuledOut() {
   Testify();
   const CertifiedCodes& codes = queries_.codes();
   const CertifiedQuery& query = queries_.query(query_);
+  const CertifiedTest test(codes, query, threshold_);
   const bool dead_testify =
-      codes.slack().fault == CertifiedFault::kDeadRowsTestified;
-  for (size_t i = bounded_; i < pending_.size(); ++i) {
-    Pending& p = pending_[i];
-    p.lower = LowerBound(codes, query, PanelOf(codes, p.row),
-                         ScoreOf(codes, p.row, p.ip));
-    if (dead_testify && rows_.live != nullptr &&
-        (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0) {
-      p.lower = std::numeric_limits<double>::infinity();
+      codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
+      rows_.live != nullptr;
+  size_t kept = 0;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    Pending p = pending_[i];
+    if (i >= bounded_) {
+      const CertifiedPanel& panel = PanelOf(codes, p.row);
+      const CertifiedScore score = ScoreOf(codes, p.row, p.ip);
+      if (!test.MayStay(panel, score)) continue;
+      p.lower = LowerBound(codes, query, panel, score);
+      if (dead_testify && (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0) {
+        continue;
+      }
     }
+    pending_[kept] = p;
+    kept += RuledOut(p.lower) ? 0 : 1;
   }
-  pending_.erase(
-      std::remove_if(pending_.begin(), pending_.end(),
-                     [this](const Pending& p) { return RuledOut(p.lower); }),
-      pending_.end());
-  bounded_ = pending_.size();
+  pending_.resize(kept);
+  bounded_ = kept;
 }
 
 bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {

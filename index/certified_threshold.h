@@ -39,7 +39,7 @@ class QueryThreshold {
 
   // Takes a row that the kernel let pass.
   void Add(int64_t row, int32_t ip) {
-    pending_.push_back({0, static_cast<int32_t>(row), ip});
+    pending_.push_back({static_cast<int32_t>(row), ip});
   }
 
   // Too many rows are pending: Shrink() should be called.
@@ -59,9 +59,9 @@ class QueryThreshold {
 
  private:
   struct Pending {
-    double lower = 0;
     int32_t row = 0;
     int32_t ip = 0;
+    double lower = 0;  // among the first bounded_
   };
 
   void Lower(double threshold) {
@@ -81,7 +81,7 @@ class QueryThreshold {
   double threshold_;
   std::vector<double> uppers_;  // the k least, in any order
   std::vector<Pending> pending_;
-  size_t bounded_ = 0;  // pending_[0, bounded_) have their lower bound
+  size_t bounded_ = 0;  // rows from here on are new
   int64_t evaluated_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "shard/partition.h"
 #include "shard/record_codec.h"
 #include "shard/reply_budget.h"
+#include "shard/search_batcher.h"
 #include "shard/snapshot_search.h"
 #include "shard/stored_points.h"
 #include "shard/work_queue.h"
@@ -151,7 +152,12 @@ class Shard::Impl {
         log_(std::make_unique<LocalWriteLog>(
             LocalWriteLog::Options{.queue_bytes = options_.write_queue_bytes},
             partition_.get())),
-        queue_(options_.threads, options_.queue_capacity) {}
+        queue_(options_.threads, options_.queue_capacity),
+        searches_(options_.queue_capacity, &queue_,
+                  [this](const std::string& collection,
+                         std::vector<SearchBatcher::Search> searches) {
+                    Search(collection, std::move(searches));
+                  }) {}
 
   void Stop() {
     stopped_.store(true);
@@ -181,9 +187,13 @@ class Shard::Impl {
     return call.status();
   }
 
-  absl::StatusOr<ShardSearchReply> Search(const SearchRequest& request,
-                                          const CallContext& call,
-                                          absl::Duration waited);
+  // Answers searches that waited together.
+  void Search(const std::string& collection,
+              std::vector<SearchBatcher::Search> searches);
+  // Adds what the scan does not know.
+  absl::Status CompleteReply(const ReadView& view,
+                             const SearchBatcher::Search& search,
+                             ReplyBudget* budget, ShardSearchReply* reply);
   absl::StatusOr<GetReply> Get(const GetRequest& request,
                                const CallContext& call);
   absl::StatusOr<CountReply> Count(const CountRequest& request,
@@ -196,34 +206,46 @@ class Shard::Impl {
   const std::unique_ptr<Partition> partition_;
   const std::unique_ptr<WriteLog> log_;
   WorkQueue queue_;
+  SearchBatcher searches_;
   std::atomic<bool> stopped_{false};
 };
 
-absl::StatusOr<ShardSearchReply> Shard::Impl::Search(
-    const SearchRequest& request, const CallContext& call,
-    absl::Duration waited) {
-  const auto view = partition_->View(request.collection);
-  if (!view.ok()) return view.status();
-  ReplyBudget budget(options_.limits.message_bytes);
-  auto reply = SearchSnapshot(*view->rows, request, options_.limits, call,
-                              &budget, &queue_);
-  if (!reply.ok()) return reply;
-  reply->shard_id = options_.shard_id;
-  reply->catalogue_version = view->catalogue_version;
-  reply->sequence = view->sequence;
-  reply->times.queue_seconds = absl::ToDoubleSeconds(waited);
-  if (request.with_attributes.none()) return reply;
-  for (std::vector<Hit>& hits : reply->results) {
-    std::vector<PointId> ids;
-    for (const Hit& hit : hits) ids.push_back(hit.neighbor.id);
-    auto attributes = ReadAttributes(partition_->store(), *view, ids,
-                                     request.with_attributes, call, &budget);
-    if (!attributes.ok()) return attributes.status();
-    for (size_t i = 0; i < hits.size(); ++i) {
-      hits[i].attributes = std::move((*attributes)[i]);
-    }
+void Shard::Impl::Search(const std::string& collection,
+                         std::vector<SearchBatcher::Search> searches) {
+  const auto view = partition_->View(collection);
+  if (!view.ok()) {
+    for (SearchBatcher::Search& search : searches) search.done(view.status());
+    return;
   }
-  return reply;
+  std::vector<ReplyBudget> budgets(searches.size(),
+                                   ReplyBudget(options_.limits.message_bytes));
+  std::vector<SearchInPass> parts;
+  for (size_t i = 0; i < searches.size(); ++i) {
+    parts.push_back({searches[i].request.get(), searches[i].call, &budgets[i]});
+  }
+  auto replies = SearchSnapshot(*view->rows, parts, options_.limits, &queue_);
+  for (size_t i = 0; i < searches.size(); ++i) {
+    absl::StatusOr<ShardSearchReply>& reply = replies[i];
+    if (reply.ok()) {
+      absl::Status complete =
+          CompleteReply(*view, searches[i], &budgets[i], &*reply);
+      if (!complete.ok()) reply = std::move(complete);
+    }
+    searches[i].done(std::move(reply));
+  }
+}
+
+absl::Status Shard::Impl::CompleteReply(const ReadView& view,
+                                        const SearchBatcher::Search& search,
+                                        ReplyBudget* budget,
+                                        ShardSearchReply* reply) {
+  reply->shard_id = options_.shard_id;
+  reply->catalogue_version = view.catalogue_version;
+  reply->sequence = view.sequence;
+  reply->times.queue_seconds = absl::ToDoubleSeconds(search.waited);
+  return FillAttributes(partition_->store(), view,
+                        search.request->with_attributes, search.call, budget,
+                        &reply->results);
 }
 
 absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
@@ -319,7 +341,11 @@ ShardDescription Shard::Impl::Describe() const {
   description.memory_bytes = totals.memory_bytes;
   description.threads = queue_.threads();
   for (int i = 0; i < kWorkClasses; ++i) {
-    description.queues.push_back(queue_.state(static_cast<WorkClass>(i)));
+    const auto work_class = static_cast<WorkClass>(i);
+    // The queue itself knows of one place a collection.
+    description.queues.push_back(work_class == WorkClass::kSearch
+                                     ? searches_.state()
+                                     : queue_.state(work_class));
   }
   const QueueState& searches = description.queues.front();
   description.queue_length = searches.length;
@@ -365,11 +391,7 @@ void Shard::Stop() { impl_->Stop(); }
 
 void Shard::Search(std::shared_ptr<const SearchRequest> request,
                    CallContext call, Done<ShardSearchReply> done) {
-  impl_->Enqueue(WorkClass::kSearch, call, std::move(done),
-                 [impl = impl_.get(), request = std::move(request),
-                  call](absl::Duration waited) {
-                   return impl->Search(*request, call, waited);
-                 });
+  impl_->searches_.Submit(std::move(request), std::move(call), std::move(done));
 }
 
 void Shard::Write(WriteBatch batch, CallContext call, Done<WriteReply> done) {

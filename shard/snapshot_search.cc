@@ -1,62 +1,23 @@
 #include "shard/snapshot_search.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "api/status_details.h"
-#include "index/certified_codes.h"
-#include "index/certified_query.h"
-#include "index/certified_scan.h"
-#include "index/code_simd.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
-#include "index/simd.h"
 #include "index/top_k.h"
+#include "shard/search_pass.h"
 
 namespace coterie {
 namespace {
-
-// Rows that one thread scans at a time: enough to forget the cost of handing
-// them out, few enough to share the work evenly.
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
-constexpr int64_t kLeastChunkRows = 256;
-
-// How one segment is scanned.
-struct SegmentScan {
-  const SegmentView* view;
-  // The queries against the segment's codes; null: its float32 rows are read.
-  std::unique_ptr<const CertifiedQueries> coded;
-
-  // What a scan reads of a row before any is re-scored.
-  int64_t row_bytes() const {
-    const RowsView rows = view->segment()->rows(view->rows());
-    return coded != nullptr ? 4 * coded->codes().quads() + 8 : 4 * rows.d;
-  }
-};
-
-// Rows [begin, end) of one segment.
-struct Chunk {
-  const SegmentScan* scan;
-  int64_t begin;
-  int64_t end;
-};
-
-// What one thread has found.
-struct Findings {
-  std::vector<TopK> tops;
-  std::vector<ScanAccount> accounts;
-};
 
 absl::Status CheckBounds(const SearchRequest& request, const Limits& limits) {
   const auto queries = static_cast<int64_t>(request.queries.size());
@@ -78,11 +39,9 @@ absl::Status CheckBounds(const SearchRequest& request, const Limits& limits) {
   return absl::OkStatus();
 }
 
-// The queries as rows, each admitted by the collection's metric.
-absl::StatusOr<std::vector<float>> QueryRows(const SearchRequest& request,
-                                             const CollectionSpec& spec) {
-  std::vector<float> rows;
-  rows.reserve(request.queries.size() * static_cast<size_t>(spec.dimension));
+// Appends the queries as rows, each admitted by the collection's metric.
+absl::Status AppendRows(const SearchRequest& request,
+                        const CollectionSpec& spec, std::vector<float>* rows) {
   for (size_t i = 0; i < request.queries.size(); ++i) {
     const std::string field = absl::StrCat("queries[", i, "]");
     const auto* vector = std::get_if<std::vector<float>>(&request.queries[i]);
@@ -96,112 +55,9 @@ absl::StatusOr<std::vector<float>> QueryRows(const SearchRequest& request,
     }
     const absl::Status status = ValidateVector(spec.metric, *vector);
     if (!status.ok()) return InvalidField(field, status.message());
-    rows.insert(rows.end(), vector->begin(), vector->end());
+    rows->insert(rows->end(), vector->begin(), vector->end());
   }
-  return rows;
-}
-
-std::vector<SegmentScan> ScansOf(const CollectionSnapshot& snapshot,
-                                 const ScanQueries& queries) {
-  std::vector<SegmentScan> scans;
-  for (const auto& view : snapshot.segments()) {
-    const CertifiedCodes* const codes = view->segment()->codes();
-    scans.push_back({view.get(), codes == nullptr
-                                     ? nullptr
-                                     : std::make_unique<CertifiedQueries>(
-                                           queries, *codes)});
-  }
-  return scans;
-}
-
-std::vector<Chunk> ChunksOf(const std::vector<SegmentScan>& scans) {
-  std::vector<Chunk> chunks;
-  for (const SegmentScan& scan : scans) {
-    // Whole panels of codes; and threads then read different words of a bitmap.
-    const int64_t unit =
-        scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
-    const int64_t step =
-        std::max(unit, kChunkBytes / scan.row_bytes() / unit * unit);
-    for (int64_t begin = 0; begin < scan.view->rows(); begin += step) {
-      chunks.push_back(
-          {&scan, begin, std::min(begin + step, scan.view->rows())});
-    }
-  }
-  return chunks;
-}
-
-bool ScanChunk(const Chunk& chunk, const ScanQueries& queries,
-               Findings* findings, absl::FunctionRef<bool()> stop) {
-  const ScanRows rows = chunk.scan->view->Scannable();
-  const auto tops = absl::MakeSpan(findings->tops);
-  const auto accounts = absl::MakeSpan(findings->accounts);
-  return chunk.scan->coded != nullptr
-             ? CertifiedScan(*chunk.scan->coded, rows, chunk.begin, chunk.end,
-                             tops, accounts, stop)
-             : ExactScan(queries, rows, chunk.begin, chunk.end, tops, accounts,
-                         stop);
-}
-
-// Scans all chunks on the queue's threads. CANCELLED or DEADLINE_EXCEEDED if
-// the call ends before the scan.
-absl::StatusOr<std::vector<Findings>> ScanChunks(
-    const std::vector<Chunk>& chunks, const ScanQueries& queries, int64_t keep,
-    double bound, const CallContext& call, WorkQueue* queue) {
-  std::vector<Findings> findings(static_cast<size_t>(queue->threads()));
-  std::atomic<bool> stopped{false};
-  const auto stop = [&] {
-    if (!stopped.load(std::memory_order_relaxed) && call.ShouldStop()) {
-      stopped.store(true, std::memory_order_relaxed);
-    }
-    return stopped.load(std::memory_order_relaxed);
-  };
-  const auto body = [&](int32_t worker, int64_t task) {
-    if (stop()) return;
-    Findings& mine = findings[static_cast<size_t>(worker)];
-    if (mine.tops.empty()) {
-      const auto n = static_cast<size_t>(queries.size());
-      mine.tops.assign(n, TopK(keep, bound));
-      mine.accounts.resize(n);
-    }
-    if (!ScanChunk(chunks[static_cast<size_t>(task)], queries, &mine, stop)) {
-      stopped.store(true, std::memory_order_relaxed);
-    }
-  };
-  queue->ParallelFor(WorkClass::kSearch, static_cast<int64_t>(chunks.size()),
-                     body);
-  if (stopped.load()) {
-    absl::Status status = call.status();
-    if (status.ok()) status = absl::CancelledError("the scan was stopped");
-    return status;
-  }
-  return findings;
-}
-
-// One query's neighbours, from every thread.
-absl::StatusOr<std::vector<Neighbor>> MergeFindings(
-    std::vector<Findings>* findings, size_t query, int64_t keep) {
-  std::vector<std::vector<Neighbor>> lists;
-  for (Findings& one : *findings) {
-    if (!one.tops.empty()) lists.push_back(one.tops[query].TakeSorted());
-  }
-  MergedTopK merged = MergeTopK(lists, keep);
-  if (merged.duplicate_ids > 0) {
-    return absl::InternalError(
-        absl::StrCat("queries[", query, "]: ", merged.duplicate_ids,
-                     " ids have more than one live row on this shard"));
-  }
-  return std::move(merged.neighbors);
-}
-
-QueryAccount AccountOf(const std::vector<Findings>& findings, size_t query) {
-  QueryAccount total;
-  for (const Findings& one : findings) {
-    if (one.accounts.empty()) continue;
-    total.evaluated += one.accounts[query].evaluated;
-    total.ruled_out += one.accounts[query].ruled_out;
-  }
-  total.rescored = total.evaluated;
-  return total;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Hit>> HitsOf(const CollectionSnapshot& snapshot,
@@ -232,76 +88,108 @@ absl::StatusOr<std::vector<Hit>> HitsOf(const CollectionSnapshot& snapshot,
   return hits;
 }
 
-// What was run, for people, and what it read.
-void DescribeScan(const std::vector<SegmentScan>& scans,
-                  const std::vector<QueryAccount>& accounts, int64_t dimension,
-                  ShardTimes* times) {
-  bool coded = false;
-  bool plain = scans.empty();
-  for (const SegmentScan& scan : scans) {
-    (scan.coded != nullptr ? coded : plain) = true;
-    times->rows_scanned += scan.view->rows();
-    times->bytes_scanned += scan.view->rows() * scan.row_bytes();
+// The searches that are sound, as parts of a pass.
+struct Admitted {
+  std::vector<float> rows;
+  std::vector<SearchPass::Part> parts;
+  std::vector<size_t> searches;  // by part
+};
+
+void Admit(const SearchInPass& search, size_t index, const CollectionSpec& spec,
+           const Limits& limits, absl::StatusOr<ShardSearchReply>* reply,
+           Admitted* admitted) {
+  const SearchRequest& request = *search.request;
+  absl::Status status = CheckBounds(request, limits);
+  const size_t before = admitted->rows.size();
+  if (status.ok()) status = AppendRows(request, spec, &admitted->rows);
+  if (!status.ok()) {
+    admitted->rows.resize(before);
+    *reply = std::move(status);
+    return;
   }
-  if (coded) {
-    for (const QueryAccount& account : accounts) {
-      times->bytes_scanned += account.rescored * dimension * int64_t{4};
+  SearchPass::Part part;
+  part.first = static_cast<int64_t>(before) / spec.dimension;
+  part.count = static_cast<int64_t>(request.queries.size());
+  // One more than may lie within the radius, to know that too many do.
+  part.keep = request.k + (request.radius.has_value() ? 1 : 0);
+  part.radius =
+      request.radius.value_or(std::numeric_limits<double>::infinity());
+  part.call = search.call;
+  admitted->parts.push_back(std::move(part));
+  admitted->searches.push_back(index);
+}
+
+absl::StatusOr<ShardSearchReply> ReplyTo(const SearchInPass& search,
+                                         const SearchPass::Part& part,
+                                         const CollectionSnapshot& snapshot,
+                                         const Limits& limits,
+                                         SearchPass* pass) {
+  const SearchRequest& request = *search.request;
+  ShardSearchReply reply;
+  reply.rows_live = snapshot.rows_live();
+  reply.slots = snapshot.slots();
+  for (int64_t i = 0; i < part.count; ++i) {
+    auto neighbors = pass->TakeNeighbors(part.first + i);
+    if (!neighbors.ok()) {
+      return absl::InternalError(absl::StrCat(
+          "queries[", i, "]: ", std::string(neighbors.status().message())));
     }
+    if (static_cast<int64_t>(neighbors->size()) > request.k) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "queries[", i, "]: more than ", request.k,
+          " points lie within radius ", part.radius, " (limit `k` is ",
+          limits.k, "): ask for a smaller radius"));
+    }
+    auto hits = HitsOf(snapshot, std::move(*neighbors), request.with_vectors,
+                       search.budget);
+    if (!hits.ok()) return hits.status();
+    reply.results.push_back(std::move(*hits));
+    reply.accounts.push_back(pass->AccountOf(part.first + i));
   }
-  const std::string int8 =
-      absl::StrCat("int8 codes, ", CodeKernelName(ActiveCodeKernel()));
-  const std::string float32 =
-      absl::StrCat("float32 scan, ", SimdTargetName(ActiveSimdTarget()));
-  times->plan = absl::StrCat("exact ", coded ? int8 : float32,
-                             coded && plain ? absl::StrCat("; ", float32) : "");
+  pass->Describe(reply.accounts, &reply.times);
+  return reply;
 }
 
 }  // namespace
+
+std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
+    const CollectionSnapshot& snapshot, absl::Span<const SearchInPass> searches,
+    const Limits& limits, WorkQueue* queue) {
+  const absl::Time start = absl::Now();
+  const CollectionSpec& spec = snapshot.spec();
+  std::vector<absl::StatusOr<ShardSearchReply>> replies(searches.size());
+  Admitted admitted;
+  for (size_t i = 0; i < searches.size(); ++i) {
+    Admit(searches[i], i, spec, limits, &replies[i], &admitted);
+  }
+  if (admitted.parts.empty()) return replies;
+
+  const auto n = static_cast<int64_t>(admitted.rows.size()) / spec.dimension;
+  const ScanQueries queries(
+      spec.metric, {admitted.rows.data(), n, spec.dimension, spec.dimension});
+  SearchPass pass(snapshot, queries, admitted.parts);
+  pass.Run(queue);
+  for (size_t i = 0; i < admitted.parts.size(); ++i) {
+    const SearchInPass& search = searches[admitted.searches[i]];
+    absl::StatusOr<ShardSearchReply>& reply = replies[admitted.searches[i]];
+    if (pass.ended(i)) {
+      reply = search.call.status();
+      continue;
+    }
+    reply = ReplyTo(search, admitted.parts[i], snapshot, limits, &pass);
+    if (reply.ok()) {
+      reply->times.scan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    }
+  }
+  return replies;
+}
 
 absl::StatusOr<ShardSearchReply> SearchSnapshot(
     const CollectionSnapshot& snapshot, const SearchRequest& request,
     const Limits& limits, const CallContext& call, ReplyBudget* budget,
     WorkQueue* queue) {
-  const absl::Time start = absl::Now();
-  const CollectionSpec& spec = snapshot.spec();
-  absl::Status status = CheckBounds(request, limits);
-  if (!status.ok()) return status;
-  const absl::StatusOr<std::vector<float>> rows = QueryRows(request, spec);
-  if (!rows.ok()) return rows.status();
-
-  const auto n = static_cast<int64_t>(request.queries.size());
-  const ScanQueries queries(spec.metric,
-                            {rows->data(), n, spec.dimension, spec.dimension});
-  // One more than may lie within the radius, to know that too many do.
-  const int64_t keep = request.k + (request.radius.has_value() ? 1 : 0);
-  const double bound =
-      request.radius.value_or(std::numeric_limits<double>::infinity());
-  const std::vector<SegmentScan> scans = ScansOf(snapshot, queries);
-  auto findings =
-      ScanChunks(ChunksOf(scans), queries, keep, bound, call, queue);
-  if (!findings.ok()) return findings.status();
-
-  ShardSearchReply reply;
-  reply.rows_live = snapshot.rows_live();
-  reply.slots = snapshot.slots();
-  for (size_t i = 0; i < request.queries.size(); ++i) {
-    auto neighbors = MergeFindings(&*findings, i, keep);
-    if (!neighbors.ok()) return neighbors.status();
-    if (static_cast<int64_t>(neighbors->size()) > request.k) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("queries[", i, "]: more than ", request.k,
-                       " points lie within radius ", bound, " (limit `k` is ",
-                       limits.k, "): ask for a smaller radius"));
-    }
-    auto hits =
-        HitsOf(snapshot, std::move(*neighbors), request.with_vectors, budget);
-    if (!hits.ok()) return hits.status();
-    reply.results.push_back(std::move(*hits));
-    reply.accounts.push_back(AccountOf(*findings, i));
-  }
-  DescribeScan(scans, reply.accounts, spec.dimension, &reply.times);
-  reply.times.scan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
-  return reply;
+  const SearchInPass search = {&request, call, budget};
+  return std::move(SearchSnapshot(snapshot, {&search, 1}, limits, queue)[0]);
 }
 
 }  // namespace coterie

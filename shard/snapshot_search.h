@@ -1,13 +1,16 @@
-// The exact search of one snapshot of a collection.
+// The exact search of one snapshot of a collection, for one caller or for
+// several at once.
 //
-// Stateless; any thread. The answer is that of a canonical scan of the live
-// rows (index/exact_scan.h), the same for any number of threads and any
-// division into segments, because the order of neighbours is total.
+// Stateless; any thread. Each answer is what the search would get alone: that
+// of a canonical scan of the live rows (shard/search_pass.h).
 
 #ifndef COTERIE_SHARD_SNAPSHOT_SEARCH_H_
 #define COTERIE_SHARD_SNAPSHOT_SEARCH_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "api/call.h"
 #include "api/limits.h"
 #include "api/search.h"
@@ -17,16 +20,29 @@
 
 namespace coterie {
 
-// Fills rows_live, slots, results (with vectors if asked, without attributes),
-// accounts and the scan's times of the reply.
+// One caller's search; the pointers are not null.
+struct SearchInPass {
+  const SearchRequest* request;
+  CallContext call;
+  ReplyBudget* budget;
+};
+
+// A reply to each search, in order, after one pass over the rows for all: fills
+// rows_live, slots, results (with vectors if asked, without attributes),
+// accounts and the scan's times. Called by work of the queue.
 //
 // INVALID_ARGUMENT naming the query if it is no vector, has another dimension
 // than the collection or is not admitted by its metric; also for k and the
 // number of queries out of range, and a radius that is NaN. RESOURCE_EXHAUSTED
 // naming the query if more than k points lie within the radius; also if the
 // vectors exceed the budget. CANCELLED or DEADLINE_EXCEEDED within one block of
-// rows when the call ends.
+// rows when the call ends. An error of one search does not touch the others.
 // O(rows x dimension x queries) over the idle threads of `queue`.
+std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
+    const CollectionSnapshot& snapshot, absl::Span<const SearchInPass> searches,
+    const Limits& limits, WorkQueue* queue);
+
+// The same for one search.
 absl::StatusOr<ShardSearchReply> SearchSnapshot(
     const CollectionSnapshot& snapshot, const SearchRequest& request,
     const Limits& limits, const CallContext& call, ReplyBudget* budget,

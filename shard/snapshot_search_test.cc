@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -123,6 +125,91 @@ TEST_P(SnapshotSearch, EqualsACanonicalScanOnAnyNumberOfThreads) {
         }
         EXPECT_EQ(one->rows_live, static_cast<int64_t>(written.model.size()));
         EXPECT_EQ(one->slots.size(), 5u);
+      }
+    }
+  }
+}
+
+TEST_P(SnapshotSearch, TogetherEqualsAlone) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  const auto gone = std::make_shared<CancelToken>();
+  gone->Cancel();
+  for (const int64_t tail_rows : {50, 1300}) {
+    const Written written = Write(GetParam(), 17, 4000, tail_rows, random_);
+    for (int round = 0; round < 8; ++round) {
+      std::vector<SearchRequest> requests;
+      std::vector<CallContext> calls;
+      for (uint64_t i = 0; i < 2 + random_() % 12; ++i) {
+        const int64_t ks[] = {1, 3, 10, 200, 5000};
+        SearchRequest request = Request(Queries(17), ks[random_() % 5]);
+        request.queries.resize(1 + random_() % 5);
+        if (random_() % 4 == 0) request.radius = 20.0;
+        if (random_() % 8 == 0) request.k = 0;
+        if (random_() % 8 == 0) request.queries.back() = std::vector<float>{1};
+        request.with_vectors = random_() % 2 == 0;
+        requests.push_back(std::move(request));
+        calls.emplace_back();
+        if (random_() % 6 == 0) calls.back().cancel = gone;
+      }
+      std::vector<ReplyBudget> budgets(requests.size(), ReplyBudget(1 << 24));
+      std::vector<SearchInPass> searches;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        searches.push_back({&requests[i], calls[i], &budgets[i]});
+      }
+      const auto together =
+          SearchSnapshot(*written.snapshot, searches, Limits(), &three_);
+      ASSERT_EQ(together.size(), requests.size());
+      for (size_t i = 0; i < requests.size(); ++i) {
+        ReplyBudget budget(1 << 24);
+        const auto alone = SearchSnapshot(*written.snapshot, requests[i],
+                                          Limits(), calls[i], &budget, &one_);
+        ASSERT_EQ(together[i].status(), alone.status());
+        if (!alone.ok()) continue;
+        ASSERT_EQ(together[i]->results.size(), alone->results.size());
+        for (size_t q = 0; q < alone->results.size(); ++q) {
+          ASSERT_EQ(NeighborsOf(together[i]->results[q]),
+                    NeighborsOf(alone->results[q]));
+          const QueryAccount& account = together[i]->accounts[q];
+          EXPECT_EQ(account.evaluated + account.ruled_out,
+                    together[i]->rows_live);
+          for (size_t h = 0; h < alone->results[q].size(); ++h) {
+            ASSERT_EQ(together[i]->results[q][h].vector,
+                      alone->results[q][h].vector);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(SnapshotSearch, ACallThatEndsMidwayChangesNothingForTheOthers) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  const Written written = Write(GetParam(), 17, 30000, 2000, random_);
+  const std::vector<std::vector<float>> queries = Queries(17);
+  const SearchRequest stays = Request(queries, 10);
+  const SearchRequest leaves = Request(queries, 2000);
+  for (int round = 0; round < 10; ++round) {
+    const auto cancel = std::make_shared<CancelToken>();
+    std::thread canceller([&] { cancel->Cancel(); });
+    std::vector<ReplyBudget> budgets(3, ReplyBudget(1 << 24));
+    const std::vector<SearchInPass> searches = {
+        {&stays, {}, &budgets[0]},
+        {&leaves, {absl::InfiniteFuture(), cancel}, &budgets[1]},
+        {&stays, {}, &budgets[2]}};
+    const auto replies =
+        SearchSnapshot(*written.snapshot, searches, Limits(), &three_);
+    canceller.join();
+    if (!replies[1].ok()) {
+      EXPECT_TRUE(absl::IsCancelled(replies[1].status()));
+    }
+    for (const size_t i : {0, 2}) {
+      ASSERT_TRUE(replies[i].ok()) << replies[i].status();
+      for (size_t q = 0; q < queries.size(); ++q) {
+        ASSERT_EQ(NeighborsOf(replies[i]->results[q]),
+                  CanonicalSearch(GetParam(), written.model, queries[q], 10));
+        EXPECT_EQ(replies[i]->accounts[q].evaluated +
+                      replies[i]->accounts[q].ruled_out,
+                  replies[i]->rows_live);
       }
     }
   }

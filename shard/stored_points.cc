@@ -107,6 +107,23 @@ absl::StatusOr<std::vector<Attributes>> ReadAttributes(
   return out;
 }
 
+absl::Status FillAttributes(RecordStore* store, const ReadView& view,
+                            const AttributeSelector& selector,
+                            const CallContext& call, ReplyBudget* budget,
+                            std::vector<std::vector<Hit>>* results) {
+  if (selector.none()) return absl::OkStatus();
+  for (std::vector<Hit>& hits : *results) {
+    std::vector<PointId> ids;
+    for (const Hit& hit : hits) ids.push_back(hit.neighbor.id);
+    auto attributes = ReadAttributes(store, view, ids, selector, call, budget);
+    if (!attributes.ok()) return attributes.status();
+    for (size_t i = 0; i < hits.size(); ++i) {
+      hits[i].attributes = std::move((*attributes)[i]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
                                       const Filter& filter,
                                       const CallContext& call) {

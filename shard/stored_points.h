@@ -18,6 +18,7 @@
 #include "api/call.h"
 #include "api/filter.h"
 #include "api/point.h"
+#include "api/search.h"
 #include "api/shard_messages.h"
 #include "shard/partition.h"
 #include "shard/record_store.h"
@@ -32,6 +33,12 @@ absl::StatusOr<std::vector<Attributes>> ReadAttributes(
     RecordStore* store, const ReadView& view, absl::Span<const PointId> ids,
     const AttributeSelector& selector, const CallContext& call,
     ReplyBudget* budget);
+
+// The same for the hits of each query, filled in.
+absl::Status FillAttributes(RecordStore* store, const ReadView& view,
+                            const AttributeSelector& selector,
+                            const CallContext& call, ReplyBudget* budget,
+                            std::vector<std::vector<Hit>>* results);
 
 // Points that the filter admits. CANCELLED or DEADLINE_EXCEEDED soon after the
 // call ends. O(points x conditions), reading every attribute set.

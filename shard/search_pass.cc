@@ -1,0 +1,230 @@
+#include "shard/search_pass.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "index/certified_codes.h"
+#include "index/code_simd.h"
+#include "index/simd.h"
+
+namespace coterie {
+namespace {
+
+// Rows that one thread scans at a time: enough to forget the cost of handing
+// them out, few enough to share the work evenly.
+constexpr int64_t kChunkBytes = int64_t{1} << 20;
+constexpr int64_t kLeastChunkRows = 256;
+
+// A scan asks every few microseconds whether to stop; with many callers it
+// looks at all of them at every so many asks.
+constexpr size_t kMostAsks = 16;
+
+}  // namespace
+
+int64_t SearchPass::SegmentScan::row_bytes() const {
+  const RowsView rows = view->segment()->rows(view->rows());
+  return coded != nullptr ? 4 * coded->codes().quads() + 8 : 4 * rows.d;
+}
+
+SearchPass::SearchPass(const CollectionSnapshot& snapshot,
+                       const ScanQueries& queries, std::vector<Part> parts)
+    : snapshot_(snapshot),
+      queries_(queries),
+      parts_(std::move(parts)),
+      thresholds_(static_cast<size_t>(queries.size())),
+      ended_(parts_.size()) {
+  for (const auto& view : snapshot_.segments()) {
+    const CertifiedCodes* const codes = view->segment()->codes();
+    scans_.push_back({view.get(), codes == nullptr
+                                      ? nullptr
+                                      : std::make_unique<CertifiedQueries>(
+                                            queries_, *codes)});
+  }
+}
+
+std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
+  std::vector<Chunk> chunks;
+  for (const SegmentScan& scan : scans_) {
+    // Whole panels of codes; and threads then read different words of a bitmap.
+    const int64_t unit =
+        scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
+    const int64_t step =
+        std::max(unit, kChunkBytes / scan.row_bytes() / unit * unit);
+    for (int64_t begin = 0; begin < scan.view->rows(); begin += step) {
+      chunks.push_back(
+          {&scan, begin, std::min(begin + step, scan.view->rows())});
+    }
+  }
+  return chunks;
+}
+
+void SearchPass::Begin(Worker* worker) const {
+  if (!worker->tops.empty()) return;
+  worker->tops.reserve(static_cast<size_t>(queries_.size()));
+  for (const Part& part : parts_) {
+    worker->tops.insert(worker->tops.end(), static_cast<size_t>(part.count),
+                        TopK(part.keep, part.radius));
+  }
+  worker->accounts.resize(worker->tops.size());
+  worker->heeded.resize(parts_.size());
+}
+
+void SearchPass::LookForEnded() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (!ended_[i].load(std::memory_order_relaxed) &&
+        parts_[i].call.ShouldStop() && !ended_[i].exchange(true)) {
+      ended_count_.fetch_add(1);
+    }
+  }
+}
+
+bool SearchPass::GoOn(Worker* worker) {
+  if (worker->asked++ % std::min(kMostAsks, parts_.size()) == 0) {
+    LookForEnded();
+  }
+  return ended_count_.load(std::memory_order_relaxed) < parts_.size();
+}
+
+void SearchPass::HeedEnded(Worker* worker) {
+  if (ended_count_.load() == worker->heeded_count) return;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (worker->heeded[i] || !ended_[i].load()) continue;
+    worker->heeded[i] = true;
+    ++worker->heeded_count;
+    for (int64_t q = parts_[i].first; q < parts_[i].first + parts_[i].count;
+         ++q) {
+      // Nothing passes the float32 scan, which has no way to leave.
+      worker->tops[static_cast<size_t>(q)].Restrict(
+          -std::numeric_limits<double>::infinity());
+      if (worker->scanner != nullptr) worker->scanner->Leave(q);
+    }
+  }
+}
+
+bool SearchPass::FinishSegment(Worker* worker) {
+  if (worker->scanner == nullptr) return true;
+  const bool finished =
+      worker->scanner->Finish(absl::MakeSpan(worker->accounts),
+                              [this, worker] { return !GoOn(worker); });
+  worker->scanner = nullptr;
+  return finished;
+}
+
+bool SearchPass::ScanRowsOf(const Chunk& chunk, Worker* worker) {
+  for (size_t q = 0; q < worker->tops.size(); ++q) {
+    worker->tops[q].Restrict(thresholds_[q].value());
+  }
+  if (!ExactScan(queries_, chunk.scan->view->Scannable(), chunk.begin,
+                 chunk.end, absl::MakeSpan(worker->tops),
+                 absl::MakeSpan(worker->accounts),
+                 [this, worker] { return !GoOn(worker); })) {
+    return false;
+  }
+  for (size_t q = 0; q < worker->tops.size(); ++q) {
+    thresholds_[q].Lower(worker->tops[q].Threshold());
+  }
+  return true;
+}
+
+bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
+  Begin(worker);
+  if (chunk.scan != worker->segment) {
+    if (!FinishSegment(worker)) return false;
+    worker->segment = chunk.scan;
+    if (chunk.scan->coded != nullptr) {
+      worker->scanner = std::make_unique<CertifiedScanner>(
+          *chunk.scan->coded, chunk.scan->view->Scannable(),
+          absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_));
+      worker->heeded.assign(parts_.size(), false);
+      worker->heeded_count = 0;
+    }
+  }
+  HeedEnded(worker);
+  if (worker->scanner == nullptr) return ScanRowsOf(chunk, worker);
+  return worker->scanner->Scan(chunk.begin, chunk.end,
+                               [this, worker] { return !GoOn(worker); });
+}
+
+void SearchPass::Run(WorkQueue* queue) {
+  workers_.resize(static_cast<size_t>(queue->threads()));
+  const std::vector<Chunk> chunks = Chunks();
+  queue->ParallelFor(WorkClass::kSearch, static_cast<int64_t>(chunks.size()),
+                     [&](int32_t worker, int64_t task) {
+                       Worker* mine = &workers_[static_cast<size_t>(worker)];
+                       if (!GoOn(mine)) return;
+                       ScanChunk(chunks[static_cast<size_t>(task)], mine);
+                     });
+  std::vector<Worker*> unfinished;
+  for (Worker& worker : workers_) {
+    if (worker.scanner != nullptr) unfinished.push_back(&worker);
+  }
+  queue->ParallelFor(WorkClass::kSearch,
+                     static_cast<int64_t>(unfinished.size()),
+                     [&](int32_t, int64_t task) {
+                       FinishSegment(unfinished[static_cast<size_t>(task)]);
+                     });
+  LookForEnded();
+}
+
+absl::StatusOr<std::vector<Neighbor>> SearchPass::TakeNeighbors(int64_t query) {
+  const auto q = static_cast<size_t>(query);
+  std::vector<std::vector<Neighbor>> lists;
+  int64_t keep = 1;
+  for (Worker& worker : workers_) {
+    if (worker.tops.empty()) continue;
+    keep = worker.tops[q].k();
+    lists.push_back(worker.tops[q].TakeSorted());
+  }
+  MergedTopK merged = MergeTopK(lists, keep);
+  if (merged.duplicate_ids > 0) {
+    return absl::InternalError(
+        absl::StrCat(merged.duplicate_ids,
+                     " ids have more than one live row on this shard"));
+  }
+  return std::move(merged.neighbors);
+}
+
+QueryAccount SearchPass::AccountOf(int64_t query) const {
+  QueryAccount total;
+  for (const Worker& worker : workers_) {
+    if (worker.accounts.empty()) continue;
+    const ScanAccount& account = worker.accounts[static_cast<size_t>(query)];
+    total.evaluated += account.evaluated;
+    total.ruled_out += account.ruled_out;
+  }
+  total.rescored = total.evaluated;
+  return total;
+}
+
+void SearchPass::Describe(absl::Span<const QueryAccount> accounts,
+                          ShardTimes* times) const {
+  bool coded = false;
+  bool plain = scans_.empty();
+  for (const SegmentScan& scan : scans_) {
+    (scan.coded != nullptr ? coded : plain) = true;
+    times->rows_scanned += scan.view->rows();
+    times->bytes_scanned += scan.view->rows() * scan.row_bytes();
+  }
+  if (coded) {
+    for (const QueryAccount& account : accounts) {
+      times->bytes_scanned +=
+          account.rescored * queries_.dimension() * int64_t{4};
+    }
+  }
+  const std::string int8 =
+      absl::StrCat("int8 codes, ", CodeKernelName(ActiveCodeKernel()));
+  const std::string float32 =
+      absl::StrCat("float32 scan, ", SimdTargetName(ActiveSimdTarget()));
+  times->plan = absl::StrCat("exact ", coded ? int8 : float32,
+                             coded && plain ? absl::StrCat("; ", float32) : "");
+  if (parts_.size() > 1) {
+    absl::StrAppend(&times->plan, "; one pass for ", parts_.size(),
+                    " searches");
+  }
+}
+
+}  // namespace coterie

@@ -1,0 +1,118 @@
+// One pass over the rows of a snapshot for the queries of several callers.
+//
+// Belongs to one thread; Run spreads the pass over the idle threads of a queue.
+// Each caller has a k, a radius and an end of its own. What is found is that of
+// a canonical scan of the live rows (index/exact_scan.h), the same for any
+// number of threads, any division into segments and any company in the pass,
+// because the order of neighbours is total. Threads and segments share one
+// threshold a query (index/shared_threshold.h): that changes accounts, never
+// answers.
+
+#ifndef COTERIE_SHARD_SEARCH_PASS_H_
+#define COTERIE_SHARD_SEARCH_PASS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "api/call.h"
+#include "api/search.h"
+#include "index/certified_query.h"
+#include "index/certified_scan.h"
+#include "index/exact_scan.h"
+#include "index/shared_threshold.h"
+#include "index/top_k.h"
+#include "shard/collection_state.h"
+#include "shard/work_queue.h"
+
+namespace coterie {
+
+class SearchPass {
+ public:
+  // The part of one caller: queries [first, first + count) of the pass.
+  struct Part {
+    int64_t first = 0;
+    int64_t count = 0;
+    int64_t keep = 1;   // neighbours of each query, >= 1
+    double radius = 0;  // inclusive; infinite: any distance
+    CallContext call;
+  };
+
+  // Keeps references to snapshot and queries. REQUIRES: metric and dimension
+  // agree, parts cover all queries in order. O(queries x dimension x segments).
+  SearchPass(const CollectionSnapshot& snapshot, const ScanQueries& queries,
+             std::vector<Part> parts);
+
+  // Scans; to be called once, by work of the queue. A part whose call ends
+  // leaves the pass within a block of rows, at no cost to the others; when all
+  // have left the pass ends.
+  void Run(WorkQueue* queue);
+
+  // Whether the part's call ended before its answer was complete.
+  bool ended(size_t part) const { return ended_[part].load(); }
+
+  // For a query of a part that has not ended, once. INTERNAL if an id has two
+  // live rows.
+  absl::StatusOr<std::vector<Neighbor>> TakeNeighbors(int64_t query);
+  QueryAccount AccountOf(int64_t query) const;
+
+  // What was run, for people, and what it read for all parts together, `times`
+  // of a part's `accounts` aside.
+  void Describe(absl::Span<const QueryAccount> accounts,
+                ShardTimes* times) const;
+
+ private:
+  // How one segment is scanned.
+  struct SegmentScan {
+    const SegmentView* view;
+    // The queries against the segment's codes; null: its float32 rows are read.
+    std::unique_ptr<const CertifiedQueries> coded;
+
+    // What a scan reads of a row before any is re-scored.
+    int64_t row_bytes() const;
+  };
+
+  // Rows [begin, end) of one segment.
+  struct Chunk {
+    const SegmentScan* scan;
+    int64_t begin;
+    int64_t end;
+  };
+
+  // What one thread has found and is about.
+  struct Worker {
+    std::vector<TopK> tops;
+    std::vector<ScanAccount> accounts;
+    const SegmentScan* segment = nullptr;
+    std::unique_ptr<CertifiedScanner> scanner;  // of that segment, if coded
+    std::vector<bool> heeded;  // parts that it does not scan for any more
+    size_t heeded_count = 0;
+    size_t asked = 0;
+  };
+
+  std::vector<Chunk> Chunks() const;
+  void Begin(Worker* worker) const;
+  // These return false when the pass is to end.
+  bool ScanChunk(const Chunk& chunk, Worker* worker);
+  bool ScanRowsOf(const Chunk& chunk, Worker* worker);
+  bool FinishSegment(Worker* worker);
+  bool GoOn(Worker* worker);
+  void HeedEnded(Worker* worker);
+  void LookForEnded();
+
+  const CollectionSnapshot& snapshot_;
+  const ScanQueries& queries_;
+  const std::vector<Part> parts_;
+  std::vector<SegmentScan> scans_;
+  std::vector<SharedThreshold> thresholds_;  // by query
+  std::vector<std::atomic<bool>> ended_;     // by part
+  std::atomic<size_t> ended_count_{0};
+  std::vector<Worker> workers_;
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_SHARD_SEARCH_PASS_H_
