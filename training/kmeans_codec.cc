@@ -125,7 +125,7 @@ class Reader {
 };
 
 bool KnownKind(KMeansStepKind kind) {
-  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kFarthest;
+  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kSweep;
 }
 
 bool KnownForm(KMeansSumForm form) {
@@ -159,6 +159,46 @@ void GetExtent(uint64_t columns, Reader& in, KMeansExtent& extent) {
   in.GetAll(columns, extent.max_value);
 }
 
+// Without `weights` nothing but their number, which stands in the header.
+int64_t TokenBytes(const KMeansToken& token) {
+  const size_t k = token.weights.size();
+  if (k == 0) return 0;
+  return 8 * static_cast<int64_t>(7 + 3 * k + token.sums.size()) + 1 +
+         FlagBytes(k);
+}
+
+void PutToken(const KMeansToken& token, Writer& out) {
+  if (token.weights.empty()) return;
+  out.PutSize(token.sums.size());
+  for (int64_t v : {token.rows, token.offset, token.unmoved, token.quiet,
+                    token.step, token.moves}) {
+    out.Put(v);
+  }
+  out.Put(static_cast<uint8_t>(token.in_quick ? 1 : 0));
+  out.PutAll(token.sums);
+  out.PutAll(token.weights);
+  out.PutAll(token.live);
+  out.PutAll(token.changed);
+  out.PutFlags(token.quick);
+}
+
+void GetToken(uint64_t k, Reader& in, KMeansToken& token) {
+  if (k == 0) return;
+  const uint64_t sums = in.Get<uint64_t>();
+  for (int64_t* v : {&token.rows, &token.offset, &token.unmoved, &token.quiet,
+                     &token.step, &token.moves}) {
+    *v = in.Get<int64_t>();
+  }
+  const uint8_t in_quick = in.Get<uint8_t>();
+  if (in_quick > 1) in.Refuse();
+  token.in_quick = in_quick == 1;
+  in.GetAll(sums, token.sums);
+  in.GetAll(k, token.weights);
+  in.GetAll(k, token.live);
+  in.GetAll(k, token.changed);
+  in.GetFlags(k, token.quick);
+}
+
 bool HasExtent(const KMeansPartial& partial) {
   return partial.kind == KMeansStepKind::kExtent;
 }
@@ -169,7 +209,7 @@ int64_t KMeansStepBytes(const KMeansStep& step) {
   const int64_t scale = static_cast<int64_t>(step.scale.sum_exponents.size());
   return kKMeansStepHeaderBytes + 4 * static_cast<int64_t>(step.rows.size()) +
          FlagBytes(step.touched.size()) + FlagBytes(step.active.size()) +
-         (scale > 0 ? 4 * scale + 8 : 0);
+         (scale > 0 ? 4 * scale + 8 : 0) + TokenBytes(step.token);
 }
 
 int64_t KMeansPartialBytes(const KMeansPartial& partial) {
@@ -182,7 +222,8 @@ int64_t KMeansPartialBytes(const KMeansPartial& partial) {
          4 * (size(partial.float_sums) + size(partial.float_weights)) +
          16 * size(partial.potentials) + kPickBytes * size(partial.picks) +
          4 * size(partial.pick_rows) +
-         (HasExtent(partial) ? 33 + 16 * size(partial.extent.max_value) : 0);
+         (HasExtent(partial) ? 33 + 16 * size(partial.extent.max_value) : 0) +
+         TokenBytes(partial.token);
 }
 
 std::string EncodeKMeansStep(const KMeansStep& step) {
@@ -191,7 +232,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
   out.Put(static_cast<uint8_t>(step.kind));
   out.Put(static_cast<uint8_t>(step.algorithm));
   out.Put(static_cast<uint8_t>(step.form));
-  out.Put(uint32_t{0});
+  out.Put(step.shard);
   out.Put(step.number);
   out.Put(step.seed);
   out.Put(step.round);
@@ -204,6 +245,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
   out.PutSize(step.touched.size());
   out.PutSize(step.active.size());
   out.PutSize(step.scale.sum_exponents.size());
+  out.PutSize(step.token.weights.size());
   out.PutAll(step.rows);
   out.PutFlags(step.touched);
   out.PutFlags(step.active);
@@ -212,6 +254,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
     out.Put(step.scale.weight_exponent);
     out.Put(step.scale.objective_exponent);
   }
+  PutToken(step.token, out);
   return out.Take();
 }
 
@@ -223,9 +266,10 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   step.algorithm = static_cast<KMeansAlgorithm>(in.Get<uint8_t>());
   step.form = static_cast<KMeansSumForm>(in.Get<uint8_t>());
   if (!KnownKind(step.kind) || !KnownAlgorithm(step.algorithm) ||
-      !KnownForm(step.form) || in.Get<uint32_t>() != 0) {
+      !KnownForm(step.form)) {
     in.Refuse();
   }
+  step.shard = in.Get<int32_t>();
   step.number = in.Get<int64_t>();
   step.seed = in.Get<uint64_t>();
   step.round = in.Get<int64_t>();
@@ -238,6 +282,7 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   const uint64_t touched = in.Get<uint64_t>();
   const uint64_t active = in.Get<uint64_t>();
   const uint64_t columns = in.Get<uint64_t>();
+  const uint64_t token = in.Get<uint64_t>();
   in.GetAll(rows, step.rows);
   in.GetFlags(touched, step.touched);
   in.GetFlags(active, step.active);
@@ -246,6 +291,7 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
     step.scale.weight_exponent = in.Get<int32_t>();
     step.scale.objective_exponent = in.Get<int32_t>();
   }
+  GetToken(token, in, step.token);
   const absl::Status status = in.Finish("a k-means step");
   if (!status.ok()) return status;
   return step;
@@ -273,6 +319,7 @@ std::string EncodeKMeansPartial(const KMeansPartial& partial) {
   // Together with the extent's columns, of which at most one is there.
   out.PutSize(HasExtent(partial) ? partial.extent.max_value.size()
                                  : partial.float_weights.size());
+  out.PutSize(partial.token.weights.size());
   out.PutAll(partial.sums);
   out.PutAll(partial.weights);
   out.PutFlags(partial.touched);
@@ -290,6 +337,7 @@ std::string EncodeKMeansPartial(const KMeansPartial& partial) {
   } else {
     out.PutAll(partial.float_weights);
   }
+  PutToken(partial.token, out);
   return out.Take();
 }
 
@@ -323,7 +371,7 @@ absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
   partial.moved = in.Get<int64_t>();
   partial.evaluated = in.Get<int64_t>();
   partial.skipped = in.Get<int64_t>();
-  uint64_t sizes[8];
+  uint64_t sizes[9];
   for (uint64_t& size : sizes) size = in.Get<uint64_t>();
   in.GetAll(sizes[0], partial.sums);
   in.GetAll(sizes[1], partial.weights);
@@ -339,6 +387,7 @@ absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
   } else {
     in.GetAll(sizes[7], partial.float_weights);
   }
+  GetToken(sizes[8], in, partial.token);
   const absl::Status status = in.Finish("a k-means partial");
   if (!status.ok()) return status;
   return partial;

@@ -18,8 +18,8 @@
 
 namespace coterie {
 
-inline constexpr int64_t kKMeansStepHeaderBytes = 112;
-inline constexpr int64_t kKMeansPartialHeaderBytes = 120;
+inline constexpr int64_t kKMeansStepHeaderBytes = 120;
+inline constexpr int64_t kKMeansPartialHeaderBytes = 128;
 
 // Size of the encoded form. For an assignment, header aside:
 //   step     4 k d

@@ -29,6 +29,7 @@ bool NeedsLabels(const KMeansCheckpoint& state) {
   return !state.assigned.rows.empty() &&
          (state.phase == KMeansPhase::kAssign ||
           state.phase == KMeansPhase::kRelocate ||
+          state.phase == KMeansPhase::kPolish ||
           state.phase == KMeansPhase::kFinal ||
           state.phase == KMeansPhase::kLast);
 }
@@ -80,6 +81,7 @@ absl::StatusOr<KMeansJob> KMeansJob::Resume(KMeansCheckpoint checkpoint,
   if (state.phase == KMeansPhase::kSample) {
     state.phase = KMeansPhase::kPotential;
   }
+  if (state.phase == KMeansPhase::kPolish) job.StartPolish();
   if (state.phase != KMeansPhase::kExtent) job.restore_ = Restore::kExtent;
   job.Issue();
   return job;
@@ -103,7 +105,8 @@ void KMeansJob::Issue() {
   merged_ = KMeansPartial();
   answered_.assign(static_cast<size_t>(shards_), 0);
   answers_ = 0;
-  bytes_down_ = KMeansStepBytes(step_) * shards_;
+  expected_ = step_.shard < 0 ? shards_ : 1;
+  bytes_down_ = KMeansStepBytes(step_) * expected_;
   bytes_up_ = 0;
 }
 
@@ -141,6 +144,8 @@ void KMeansJob::FillStep() {
       // Some may be the last of their clusters.
       step_.count *= 2;
       return;
+    case KMeansPhase::kPolish:
+      return FillPolishStep();
     default:
       FillSeedStep();
   }
@@ -222,6 +227,7 @@ absl::Status KMeansJob::Accept(int32_t shard, const KMeansPartial& partial) {
         absl::StrFormat("shard %d of %d", shard, shards_));
   }
   if (Done() || partial.number != step_.number ||
+      (step_.shard >= 0 && shard != step_.shard) ||
       answered_[static_cast<size_t>(shard)] != 0) {
     return absl::OkStatus();
   }
@@ -235,7 +241,7 @@ absl::Status KMeansJob::Accept(int32_t shard, const KMeansPartial& partial) {
   MergeKMeansPartial(step_, state_.options.dimension, state_.scale, partial,
                      merged_);
   answered_[static_cast<size_t>(shard)] = 1;
-  if (++answers_ < shards_) return absl::OkStatus();
+  if (++answers_ < expected_) return absl::OkStatus();
   Advance();
   if (!Done()) Issue();
   return absl::OkStatus();
@@ -254,6 +260,8 @@ void KMeansJob::Advance() {
       return FinishAssign();
     case KMeansPhase::kRelocate:
       return FinishRelocate();
+    case KMeansPhase::kPolish:
+      return FinishPolish();
     default:
       return AdvanceSeeding();
   }

@@ -80,6 +80,15 @@ enum class KMeansStop : uint8_t {
   kRequested = 6,  // Stop()
 };
 
+// What follows Lloyd's iterations. Squared distances and exact sums only.
+enum class KMeansPolish : uint8_t {
+  kNone = 1,
+  // Hartigan and Wong's algorithm (kmeans_sweep.h): the token visits one shard
+  // after the other. The result then depends on the order of rows, by shard,
+  // then id.
+  kHartiganWong = 2,
+};
+
 struct KMeansOptions {
   Metric metric = Metric::kSquaredL2;
   int64_t dimension = 0;
@@ -101,6 +110,8 @@ struct KMeansOptions {
   KMeansEmptyPolicy empty = KMeansEmptyPolicy::kRelocate;
   KMeansAlgorithm algorithm = KMeansAlgorithm::kHamerly;
   KMeansSumForm form = KMeansSumForm::kInt64;
+  KMeansPolish polish = KMeansPolish::kNone;
+  int64_t polish_passes = 100;  // optimal stages at most
 
   friend bool operator==(const KMeansOptions&, const KMeansOptions&) = default;
 };
@@ -119,7 +130,8 @@ struct KMeansProgress {
   int64_t relocated = 0;
   int64_t evaluated = 0;
   int64_t skipped = 0;
-  // Of this assignment and what it needed, all shards, headers included.
+  // Of this assignment and what came before it since the last one (relocation,
+  // polish), all shards, headers included.
   int64_t bytes_down = 0;
   int64_t bytes_up = 0;
 
@@ -150,6 +162,7 @@ enum class KMeansPhase : uint8_t {
   kWeigh,
   kAssign,
   kRelocate,
+  kPolish,
   kFinal,  // labels that fit a run's final centres
   kLast,   // labels that fit the best run's
   kDone,
@@ -181,6 +194,10 @@ struct KMeansCheckpoint {
   int64_t relocated = 0;
   // (previous J - J) / previous J at the last assignment.
   double fall = 0;
+
+  // Before the polish; kept until its gain is known.
+  KMeansCentres unpolished;
+  bool polished = false;
 
   KMeansCentres best;
   int32_t best_run = -1;
@@ -220,8 +237,8 @@ class KMeansJob {
   static absl::StatusOr<KMeansJob> Resume(KMeansCheckpoint checkpoint,
                                           int32_t shards);
 
-  // What every shard has to answer now. The same until all have.
-  // REQUIRES: !Done().
+  // What every shard (`shard` >= 0: that one) has to answer now. The same until
+  // all have. REQUIRES: !Done().
   const KMeansStep& NextStep() const { return step_; }
 
   // Takes the answer of shard `shard`. One for another step, or a second one
@@ -280,11 +297,17 @@ class KMeansJob {
   void FinishAssign();
   void FinishRelocate();
   void TakeSums();
-  KMeansProgress MakeProgress() const;
+  KMeansProgress MakeProgress();
   void UpdateCentres();
   bool SetMean(int64_t j);
   void FinishRun();
   void GoToFinal(KMeansStop stop);
+
+  // kmeans_job_polish.cc
+  bool WantsPolish() const;
+  void StartPolish();
+  void FillPolishStep();
+  void FinishPolish();
 
   KMeansCheckpoint state_;
   const int32_t shards_;
@@ -294,11 +317,20 @@ class KMeansJob {
   Restore restore_ = Restore::kNone;
   int64_t assigned_number_ = 0;  // step of state_.assigned, 0: not there
   int64_t seeds_known_ = 0;
+  // The polish in progress: after an interruption it begins again.
+  KMeansToken token_;
+  int32_t token_shard_ = 0;
+  int64_t token_round_ = 0;
+  int64_t token_passes_ = 0;
+  // Bytes since the last assignment.
+  int64_t between_down_ = 0;
+  int64_t between_up_ = 0;
 
   // The step in progress.
   KMeansStep step_;
   std::vector<uint8_t> answered_;
   int32_t answers_ = 0;
+  int32_t expected_ = 0;
   KMeansPartial merged_;
   int64_t bytes_down_ = 0;
   int64_t bytes_up_ = 0;

@@ -55,7 +55,7 @@ void KMeansJob::TakeSums() {
   }
 }
 
-KMeansProgress KMeansJob::MakeProgress() const {
+KMeansProgress KMeansJob::MakeProgress() {
   return {.run = state_.run,
           .iteration = state_.iteration,
           .objective =
@@ -64,8 +64,8 @@ KMeansProgress KMeansJob::MakeProgress() const {
           .empty = EmptyCentres(state_.centres),
           .evaluated = merged_.evaluated,
           .skipped = merged_.skipped,
-          .bytes_down = bytes_down_,
-          .bytes_up = bytes_up_};
+          .bytes_down = bytes_down_ + std::exchange(between_down_, 0),
+          .bytes_up = bytes_up_ + std::exchange(between_up_, 0)};
 }
 
 void KMeansJob::FinishAssign() {
@@ -148,10 +148,9 @@ void KMeansJob::FinishRelocate() {
     centres.weights[to] += units;
   }
   state_.relocated = static_cast<int64_t>(taken.size());
-  KMeansProgress& progress = state_.progress.back();
-  progress.relocated = state_.relocated;
-  progress.bytes_down += bytes_down_;
-  progress.bytes_up += bytes_up_;
+  state_.progress.back().relocated = state_.relocated;
+  between_down_ += bytes_down_;
+  between_up_ += bytes_up_;
   UpdateCentres();
 }
 
@@ -231,6 +230,16 @@ void KMeansJob::GoToFinal(KMeansStop stop) {
 
 // REQUIRES: labels on the shards fit state_.assigned.
 void KMeansJob::FinishRun() {
+  if (WantsPolish()) return StartPolish();
+  if (!state_.unpolished.rows.empty() &&
+      state_.unpolished.objective < state_.assigned.objective) {
+    // Rounding of centres cost more than the moves gained.
+    state_.centres = std::move(state_.unpolished);
+    state_.unpolished = KMeansCentres();
+    state_.phase = KMeansPhase::kFinal;
+    return;
+  }
+  state_.unpolished = KMeansCentres();
   if (state_.best_run < 0 ||
       state_.assigned.objective < state_.best.objective) {
     state_.best = state_.assigned;

@@ -38,6 +38,7 @@ void KMeansJob::StartRun() {
   state_.stop = KMeansStop::kNone;
   state_.relocated = 0;
   state_.assigned = KMeansCentres();
+  state_.polished = false;
   assigned_number_ = 0;
   seeds_known_ = 0;
   switch (state_.options.seeding) {

@@ -18,6 +18,7 @@ absl::Status PumpKMeans(KMeansJob& job, absl::Span<KMeansShard* const> shards,
   while (!job.Done()) {
     const KMeansStep step = job.NextStep();
     for (size_t i = 0; i < shards.size(); ++i) {
+      if (step.shard >= 0 && static_cast<size_t>(step.shard) != i) continue;
       const absl::StatusOr<KMeansPartial> partial =
           shards[i]->Run(step, workers, [] { return false; });
       if (!partial.ok()) return partial.status();

@@ -97,6 +97,23 @@ absl::Status CheckPicks(const KMeansStep& step, int64_t k, int64_t d,
   return absl::OkStatus();
 }
 
+absl::Status CheckToken(const KMeansStep& step, int64_t k, int64_t d,
+                        const KMeansPartial& partial) {
+  const KMeansToken& token = partial.token;
+  const KMeansToken& sent = step.token;
+  const bool valid =
+      SizeIs(token.sums, k * d) && SizeIs(token.weights, k) &&
+      SizeIs(token.live, k) && SizeIs(token.changed, k) &&
+      SizeIs(token.quick, k) && token.rows == sent.rows &&
+      token.in_quick == sent.in_quick && token.offset >= sent.offset &&
+      token.offset <= token.rows && token.unmoved >= 0 && token.quiet >= 0 &&
+      token.step >= sent.step && token.moves >= sent.moves &&
+      std::all_of(token.weights.begin(), token.weights.end(),
+                  [](int64_t w) { return w >= 0; });
+  return valid ? absl::OkStatus()
+               : Misfit(partial, "token", static_cast<double>(token.rows));
+}
+
 absl::Status CheckExtent(int64_t d, const KMeansPartial& partial) {
   const KMeansExtent& extent = partial.extent;
   bool valid = extent.rows >= 0 && extent.positive_rows >= 0 &&
@@ -219,6 +236,8 @@ absl::Status CheckKMeansPartial(const KMeansStep& step, int64_t k, int64_t d,
                           static_cast<double>(partial.weights.size()));
     case KMeansStepKind::kAssign:
       return CheckSums(step, k, d, partial);
+    case KMeansStepKind::kSweep:
+      return CheckToken(step, k, d, partial);
   }
   return Misfit(partial, "unknown kind", static_cast<double>(step.kind));
 }
@@ -238,6 +257,7 @@ void MergeKMeansPartial(const KMeansStep& step, int64_t dimension,
     AddTo(partial.sums, merged.sums);
     AddTo(partial.weights, merged.weights);
   }
+  if (step.kind == KMeansStepKind::kSweep) merged.token = partial.token;
   merged.objective = WrappingSum128(merged.objective, partial.objective);
   merged.moved = WrappingSum(merged.moved, partial.moved);
   merged.evaluated = WrappingSum(merged.evaluated, partial.evaluated);

@@ -69,6 +69,31 @@ enum class KMeansStepKind : uint8_t {
   kAssign = 9,
   // count -> the `count` rows farthest from their centre, no two equal
   kFarthest = 10,
+  // To one shard: token, round, base -> token, after a pass over its rows
+  kSweep = 11,
+};
+
+// What goes from shard to shard in Hartigan and Wong's algorithm: the clusters
+// as they are after the last move, and where each was last changed. Names of AS
+// 136 in brackets. Empty while `weights` is.
+struct KMeansToken {
+  std::vector<int64_t> sums;     // k x d, in units
+  std::vector<int64_t> weights;  // k; clusters with 0 take no part
+  // A cluster is live for row i, counted over all shards, while i < live
+  // [LIVE].
+  std::vector<int64_t> live;
+  // Step of the last change, from 1; in the quick stage plus rows [NCP].
+  std::vector<int64_t> changed;
+  std::vector<uint8_t> quick;  // changed in the last quick stage [ITRAN]
+  bool in_quick = false;       // which stage this is
+  int64_t rows = 0;            // of all shards [M]
+  int64_t offset = 0;          // of the shards before
+  int64_t unmoved = 0;         // rows in a row without a move [INDX]
+  int64_t quiet = 0;           // the same within the quick stage [ICOUNT]
+  int64_t step = 0;            // of the quick stage [ISTEP]
+  int64_t moves = 0;
+
+  friend bool operator==(const KMeansToken&, const KMeansToken&) = default;
 };
 
 struct KMeansStep {
@@ -96,6 +121,10 @@ struct KMeansStep {
   int64_t base = 0;
   KMeansAlgorithm algorithm = KMeansAlgorithm::kHamerly;
   KMeansSumForm form = KMeansSumForm::kInt64;
+
+  // Who has to answer; -1: every shard.
+  int32_t shard = -1;
+  KMeansToken token;
 
   friend bool operator==(const KMeansStep&, const KMeansStep&) = default;
 };
@@ -135,6 +164,8 @@ struct KMeansPartial {
   std::vector<absl::int128> potentials;
   std::vector<KMeansPick> picks;
   std::vector<float> pick_rows;  // d values a pick
+
+  KMeansToken token;
 
   friend bool operator==(const KMeansPartial&, const KMeansPartial&) = default;
 };

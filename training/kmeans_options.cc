@@ -88,10 +88,20 @@ absl::Status ValidateKMeansOptions(const KMeansOptions& options) {
       InRange("empty", static_cast<double>(options.empty), 1, 4),
       InRange("algorithm", static_cast<double>(options.algorithm), 1, 3),
       InRange("form", static_cast<double>(options.form), 1, 3),
+      InRange("polish", static_cast<double>(options.polish), 1, 2),
+      InRange("polish_passes", static_cast<double>(options.polish_passes), 1,
+              kMost),
       InRange("metric", static_cast<double>(options.metric), 1, 3),
   };
   for (const absl::Status& check : checks) {
     if (!check.ok()) return check;
+  }
+  if (options.polish != KMeansPolish::kNone &&
+      (options.metric == Metric::kCosine ||
+       options.form == KMeansSumForm::kFloat32)) {
+    return absl::InvalidArgumentError(
+        "k-means: a polish needs squared distances and exact sums, not COSINE "
+        "or float32 sums");
   }
   if (options.seeding == KMeansSeeding::kGiven) return ValidateGiven(options);
   if (!options.given.empty()) {

@@ -103,6 +103,8 @@ absl::StatusOr<KMeansPartial> KMeansShard::Answer(
             step.number, step.base, assigned_));
       }
       return Farthest(step);
+    case KMeansStepKind::kSweep:
+      return Sweep(step, stop);
     case KMeansStepKind::kPick:
     case KMeansStepKind::kDraw:
     case KMeansStepKind::kTry:

@@ -117,6 +117,10 @@ class KMeansShard {
   KMeansPartial Sample(const KMeansStep& step) const;
   KMeansPartial Weigh() const;
 
+  // kmeans_shard_sweep.cc
+  absl::StatusOr<KMeansPartial> Sweep(const KMeansStep& step,
+                                      absl::FunctionRef<bool()> stop);
+
   const KMeansRows rows_;
   const Options options_;
   const int64_t d_;
@@ -150,6 +154,12 @@ class KMeansShard {
   int64_t known_ = 0;
   std::vector<double> seed_distances_;
   std::vector<int32_t> seed_labels_;
+
+  // Hartigan and Wong: the assignment that it began with, each row's cluster
+  // and the one that it would go to next [IC1, IC2].
+  int64_t sweep_base_ = 0;
+  std::vector<int32_t> sweep_labels_;
+  std::vector<int32_t> sweep_others_;
 };
 
 }  // namespace coterie
