@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/rows/input_file.h"
 
 namespace coterie {
 namespace {
@@ -51,34 +48,18 @@ double Element(NpyType type, const char* bytes) {
       return HalfToFloat(Load<uint16_t>(bytes));
     case NpyType::kFloat32:
       return Load<float>(bytes);
-    case NpyType::kFloat64:
-      break;
+    default:
+      // Integers are not read as rows.
+      return Load<double>(bytes);
   }
-  return Load<double>(bytes);
 }
 
 }  // namespace
 
 absl::StatusOr<NpyFile> NpyFile::Open(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status =
-      std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": no such file"));
-  }
-  if (error || status.type() != std::filesystem::file_type::regular) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": not a regular file",
-                     error ? absl::StrCat(" (", error.message(), ")") : ""));
-  }
-  const auto bytes =
-      static_cast<int64_t>(std::filesystem::file_size(path, error));
-  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (error || !stream->is_open()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": cannot be read (permissions?)"));
-  }
-  return FromStream(std::move(stream), bytes, path);
+  absl::StatusOr<InputFile> file = OpenInputFile(path);
+  if (!file.ok()) return file.status();
+  return FromStream(std::move(file->stream), file->bytes, path);
 }
 
 absl::StatusOr<NpyFile> NpyFile::FromStream(
@@ -90,10 +71,17 @@ absl::StatusOr<NpyFile> NpyFile::FromStream(
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": read ", stream->gcount(), " bytes of a file of ", bytes));
   }
-  absl::StatusOr<NpyLayout> layout = ParseNpyHeader(start, bytes, name);
+  absl::StatusOr<NpyLayout> layout =
+      ParseNpyHeader(start, bytes, name, NpyContent::kRows);
   if (!layout.ok()) return layout.status();
   stream->seekg(layout->data_offset);
   return NpyFile(std::move(stream), std::move(name), *layout);
+}
+
+void NpyFile::SkipRows(int64_t rows) {
+  next_row_ += rows;
+  stream_->seekg(layout_.data_offset +
+                 next_row_ * layout_.columns * NpyTypeBytes(layout_.type));
 }
 
 absl::Status NpyFile::ReadRows(int64_t max_rows, std::vector<float>* values) {

@@ -34,7 +34,11 @@ inline constexpr int64_t kNpyPreambleBytes = 12;
 // The widest vector any collection takes.
 inline constexpr int64_t kMaxNpyColumns = 16384;
 
-enum class NpyType { kFloat16, kFloat32, kFloat64 };
+enum class NpyType { kFloat16, kFloat32, kFloat64, kInt64, kUint64 };
+
+// What a file is read as: rows of floats, or one 64-bit integer a row, of
+// shape (rows,) or (rows, 1) and dtype <u8 or <i8.
+enum class NpyContent { kRows, kIntegers };
 
 // Bytes of one element.
 int64_t NpyTypeBytes(NpyType type);
@@ -42,7 +46,7 @@ int64_t NpyTypeBytes(NpyType type);
 // What a valid header says.
 struct NpyLayout {
   NpyType type = NpyType::kFloat32;
-  // A 1-D array is one row.
+  // A 1-D array of floats is one row, one of integers one column.
   int64_t rows = 0;
   int64_t columns = 0;
   bool one_dimensional = false;
@@ -56,12 +60,13 @@ struct NpyLayout {
 // O(length of the header).
 absl::StatusOr<NpyLayout> ParseNpyHeader(absl::string_view start,
                                          int64_t file_bytes,
-                                         absl::string_view name);
+                                         absl::string_view name,
+                                         NpyContent content);
 
 class NpyFile {
  public:
   // INVALID_ARGUMENT also if there is no such file, or it is not a regular one
-  // (a pipe has no size to check against).
+  // (client/rows/input_file.h).
   static absl::StatusOr<NpyFile> Open(const std::string& path);
 
   // As Open, over a stream positioned at its start that holds `bytes` bytes.
@@ -77,6 +82,10 @@ class NpyFile {
   // column; narrowing rounds to nearest. After an error the reader is spent.
   // REQUIRES: max_rows > 0. Memory: the rows returned and 64 KiB.
   absl::Status ReadRows(int64_t max_rows, std::vector<float>* values);
+
+  // The next ReadRows begins so many rows later. REQUIRES: 0 <= rows <= rows
+  // left. O(1).
+  void SkipRows(int64_t rows);
 
  private:
   NpyFile(std::unique_ptr<std::istream> stream, std::string name,

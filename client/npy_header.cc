@@ -175,15 +175,40 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return text;
 }
 
-absl::StatusOr<NpyType> TypeOf(const std::string& descr,
-                               absl::string_view name) {
-  if (descr == "<f4") return NpyType::kFloat32;
-  if (descr == "<f8") return NpyType::kFloat64;
-  if (descr == "<f2") return NpyType::kFloat16;
+absl::StatusOr<NpyType> TypeOf(const std::string& descr, absl::string_view name,
+                               NpyContent content) {
+  const bool rows = content == NpyContent::kRows;
+  if (rows && descr == "<f4") return NpyType::kFloat32;
+  if (rows && descr == "<f8") return NpyType::kFloat64;
+  if (rows && descr == "<f2") return NpyType::kFloat16;
+  if (!rows && descr == "<u8") return NpyType::kUint64;
+  if (!rows && descr == "<i8") return NpyType::kInt64;
   const bool big = !descr.empty() && descr[0] == '>';
   return Refuse(
       name, absl::StrCat("dtype ", Quote(descr), big ? " (big-endian)" : ""),
-      "'<f4', '<f8' or '<f2': save a.astype('<f4')");
+      rows ? "'<f4', '<f8' or '<f2': save a.astype('<f4')"
+           : "'<u8' or '<i8': save a.astype('<u8')");
+}
+
+absl::Status CheckShape(const Header& header, const std::string& shape,
+                        absl::string_view name, NpyContent content) {
+  const size_t dimensions = header.shape->size();
+  const bool column =
+      dimensions == 1 || (dimensions == 2 && header.shape->back() == 1);
+  if (content == NpyContent::kIntegers) {
+    if (column) return absl::OkStatus();
+    return Refuse(name, absl::StrCat("shape ", shape), "(rows,) or (rows, 1)");
+  }
+  if (dimensions != 1 && dimensions != 2) {
+    return Refuse(name, absl::StrCat("shape ", shape),
+                  "(rows, columns), or (columns,) for one vector");
+  }
+  // One vector has the same bytes in either order.
+  if (*header.fortran_order && dimensions == 2) {
+    return Refuse(name, "Fortran order",
+                  "C order: save numpy.ascontiguousarray(a)");
+  }
+  return absl::OkStatus();
 }
 
 // Where the dictionary starts and ends.
@@ -259,15 +284,15 @@ int64_t NpyTypeBytes(NpyType type) {
       return 2;
     case NpyType::kFloat32:
       return 4;
-    case NpyType::kFloat64:
-      break;
+    default:
+      return 8;
   }
-  return 8;
 }
 
 absl::StatusOr<NpyLayout> ParseNpyHeader(absl::string_view start,
                                          int64_t file_bytes,
-                                         absl::string_view name) {
+                                         absl::string_view name,
+                                         NpyContent content) {
   absl::StatusOr<Span> span = LocateDictionary(start, file_bytes, name);
   if (!span.ok()) return span.status();
   Header header;
@@ -280,24 +305,17 @@ absl::StatusOr<NpyLayout> ParseNpyHeader(absl::string_view start,
     return Refuse(name, "a header without descr, fortran_order or shape",
                   kDialect);
   }
-  absl::StatusOr<NpyType> type = TypeOf(*header.descr, name);
+  absl::StatusOr<NpyType> type = TypeOf(*header.descr, name, content);
   if (!type.ok()) return type.status();
   const std::string shape = ShapeText(*header.shape);
-  const size_t dimensions = header.shape->size();
-  if (dimensions != 1 && dimensions != 2) {
-    return Refuse(name, absl::StrCat("shape ", shape),
-                  "(rows, columns), or (columns,) for one vector");
-  }
-  // One vector has the same bytes in either order.
-  if (*header.fortran_order && dimensions == 2) {
-    return Refuse(name, "Fortran order",
-                  "C order: save numpy.ascontiguousarray(a)");
-  }
+  absl::Status fits = CheckShape(header, shape, name, content);
+  if (!fits.ok()) return fits;
   NpyLayout layout;
   layout.type = *type;
-  layout.one_dimensional = dimensions == 1;
-  layout.rows = layout.one_dimensional ? 1 : header.shape->front();
-  layout.columns = header.shape->back();
+  layout.one_dimensional = header.shape->size() == 1;
+  const bool one_row = layout.one_dimensional && content == NpyContent::kRows;
+  layout.rows = one_row ? 1 : header.shape->front();
+  layout.columns = content == NpyContent::kIntegers ? 1 : header.shape->back();
   layout.data_offset = span->begin + span->length;
   if (layout.columns < 1 || layout.columns > kMaxNpyColumns) {
     return Refuse(name,

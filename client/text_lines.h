@@ -1,19 +1,18 @@
 // The lines of a text file, checked as a whole before the first is handed out.
 //
-// Not thread-safe. Reads the file twice, never holding more than one line. A
-// line ends at \n or \r\n or the end of the file; a final line end adds no
-// empty line. A UTF-8 byte order mark at the start is dropped.
+// Not thread-safe. Reads the file twice, never holding more than one line; see
+// client/rows/line_reader.h for what a line is.
 
 #ifndef COTERIE_CLIENT_TEXT_LINES_H_
 #define COTERIE_CLIENT_TEXT_LINES_H_
 
 #include <cstdint>
-#include <istream>
-#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/rows/line_reader.h"
 
 namespace coterie {
 
@@ -27,31 +26,26 @@ class TextLines {
   // O(size of the file).
   static absl::StatusOr<TextLines> Open(const std::string& path);
 
-  // As Open, over a seekable stream.
-  static absl::StatusOr<TextLines> FromStream(
-      std::unique_ptr<std::istream> stream, std::string name);
+  static absl::StatusOr<TextLines> FromFile(InputFile file);
 
   int64_t lines() const { return lines_; }
   int64_t longest_line_bytes() const { return longest_line_bytes_; }
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return reader_.name(); }
 
   // The next line. OUT_OF_RANGE after the last; INVALID_ARGUMENT if the file
   // has changed since it was opened.
   absl::Status Next(std::string* line);
 
  private:
-  TextLines(std::unique_ptr<std::istream> stream, std::string name)
-      : stream_(std::move(stream)), name_(std::move(name)) {}
+  explicit TextLines(InputFile file)
+      : reader_(std::move(file), kMaxLineBytes) {}
 
   // False at the end of the file.
   absl::StatusOr<bool> ReadLine(std::string* line);
 
-  std::unique_ptr<std::istream> stream_;
-  std::string name_;
+  LineReader reader_;
   int64_t lines_ = 0;
   int64_t longest_line_bytes_ = 0;
-  // Lines read in the pass under way.
-  int64_t read_ = 0;
 };
 
 }  // namespace coterie

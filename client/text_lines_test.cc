@@ -1,7 +1,5 @@
 #include "client/text_lines.h"
 
-#include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,8 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 absl::StatusOr<TextLines> Open(const std::string& text) {
-  return TextLines::FromStream(std::make_unique<std::istringstream>(text),
-                               "f.txt");
+  return TextLines::FromFile(InputFromBytes(text, "f.txt"));
 }
 
 std::vector<std::string> All(const std::string& text) {

@@ -39,6 +39,8 @@ none "api reaches upward" \
   "deps($api) intersect (//shard/... + //coordinator/... + //server/... + //client/...)"
 none "client reaches the server's side" \
   "deps($(code //client/...)) intersect (//shard/... + //coordinator/... + //server/...)"
+none "client/rows sees gRPC or protobuf" \
+  "deps($(code //client/rows/...)) intersect $wire"
 none "FAISS is used outside index:faiss_flat" \
   "rdeps(//..., @system//:faiss, 1) except (@system//:faiss + //index:faiss_flat)"
 none "RocksDB is used outside shard:record_store and its faulty disk" \
