@@ -51,6 +51,7 @@ std::vector<Registered> RegisterCommands(CLI::App* app) {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(NewCreateCommand());
   commands.push_back(NewImportCommand());
+  commands.push_back(NewExportCommand());
   commands.push_back(NewSearchCommand());
   commands.push_back(NewGetCommand());
   commands.push_back(NewDeleteCommand());

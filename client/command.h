@@ -34,6 +34,7 @@ class Command {
 
 std::unique_ptr<Command> NewCreateCommand();
 std::unique_ptr<Command> NewImportCommand();
+std::unique_ptr<Command> NewExportCommand();
 std::unique_ptr<Command> NewSearchCommand();
 std::unique_ptr<Command> NewGetCommand();
 std::unique_ptr<Command> NewDeleteCommand();

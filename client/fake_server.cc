@@ -119,9 +119,9 @@ FakeServer::~FakeServer() {
 }
 
 void FakeServer::Fail(const std::string& method, const absl::Status& status,
-                      int times) {
+                      int times, int after) {
   MutexLock lock(&mu_);
-  failures_[method] = {status, times};
+  failures_[method] = {status, times, after};
 }
 
 void FakeServer::AlterSearchReply(
@@ -151,6 +151,11 @@ std::vector<int> FakeServer::batches() const {
   return batches_;
 }
 
+std::vector<v1::UpsertRequest> FakeServer::upserts() const {
+  MutexLock lock(&mu_);
+  return upserts_;
+}
+
 std::map<uint64_t, v1::Point> FakeServer::points(
     const std::string& collection) const {
   MutexLock lock(&mu_);
@@ -175,6 +180,10 @@ absl::Status FakeServer::Begin(const std::string& method,
           .count();
   const auto failure = failures_.find(method);
   if (failure == failures_.end() || failure->second.times == 0) {
+    return absl::OkStatus();
+  }
+  if (failure->second.after > 0) {
+    --failure->second.after;
     return absl::OkStatus();
   }
   --failure->second.times;
@@ -259,6 +268,7 @@ grpc::Status FakeServer::Upsert(grpc::ServerContext* context,
                                 const v1::UpsertRequest* request,
                                 v1::UpsertResponse* reply) {
   MutexLock lock(&mu_);
+  upserts_.push_back(*request);
   absl::Status status = Begin("Upsert", *context);
   if (!status.ok()) return ToGrpcStatus(status);
   absl::StatusOr<Stored*> stored = Find(request->collection());
@@ -346,7 +356,11 @@ grpc::Status FakeServer::Scan(grpc::ServerContext* context,
     if (request->limit() > 0 && sent == request->limit()) break;
     if (!Admits(request->filter(), point)) continue;
     v1::ScanResponse page;
-    page.add_points()->set_id(id);
+    v1::Point* found = page.add_points();
+    found->set_id(id);
+    if (request->with_vectors()) *found->mutable_vector() = point.vector();
+    Select(request->with_attributes(), point.attributes(),
+           found->mutable_attributes());
     writer->Write(page);
     ++sent;
   }

@@ -37,9 +37,10 @@ class FakeServer : private v1::CollectionService::Service,
   // 127.0.0.1:PORT.
   const std::string& address() const { return address_; }
 
-  // The next `times` calls of this method ("Upsert") fail so.
+  // Of this method ("Upsert") the next `after` calls are served, then `times`
+  // fail so.
   void Fail(const std::string& method, const absl::Status& status,
-            int times = 1 << 30);
+            int times = 1 << 30, int after = 0);
 
   // Applied to each search reply before it is sent.
   void AlterSearchReply(std::function<void(v1::SearchResponse*)> alter);
@@ -50,6 +51,8 @@ class FakeServer : private v1::CollectionService::Service,
   v1::SearchRequest last_search() const;
   // Sizes of the upsert batches received, in order.
   std::vector<int> batches() const;
+  // Of every upsert that arrived, in order.
+  std::vector<v1::UpsertRequest> upserts() const;
   std::map<uint64_t, v1::Point> points(const std::string& collection) const;
   v1::Collection collection(const std::string& name) const;
 
@@ -102,6 +105,7 @@ class FakeServer : private v1::CollectionService::Service,
   struct Failure {
     absl::Status status;
     int times = 0;
+    int after = 0;
   };
 
   mutable Mutex mu_;
@@ -112,6 +116,7 @@ class FakeServer : private v1::CollectionService::Service,
   double last_deadline_seconds_ ABSL_GUARDED_BY(mu_) = 0;
   v1::SearchRequest last_search_ ABSL_GUARDED_BY(mu_);
   std::vector<int> batches_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::UpsertRequest> upserts_ ABSL_GUARDED_BY(mu_);
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

@@ -20,6 +20,9 @@ constexpr int kMaxMessageBytes = 16 << 20;
 // (coteried every 10 s): enough to notice a peer that vanished.
 constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
+// gRPC's own grows to two minutes: longer than an import waits for a server
+// that is back after one.
+constexpr int kMaxReconnectMs = 2'000;
 
 absl::Status CheckAddress(absl::string_view server) {
   if (absl::StartsWith(server, "unix:") && server.size() > 5) {
@@ -58,6 +61,7 @@ absl::StatusOr<Stubs> Connect(const std::string& server) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
       server, grpc::InsecureChannelCredentials(), arguments);

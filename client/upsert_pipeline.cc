@@ -15,9 +15,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick(200);
 constexpr absl::Duration kLongestDelay = absl::Minutes(1);
+// One under way and one ready to follow it.
+constexpr int kHeldByLane = 2;
 
 bool WorthRetrying(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsDeadlineExceeded(status);
 }
 
 }  // namespace
@@ -35,16 +38,18 @@ absl::Duration BackoffAfter(const RetryPolicy& policy, int attempt,
   return std::min(std::max(own, wish), kLongestDelay);
 }
 
-UpsertPipeline::UpsertPipeline(Send send, OnProgress on_progress, int in_flight,
-                               RetryPolicy policy)
-    : send_(std::move(send)),
+UpsertPipeline::UpsertPipeline(Options options, Send send,
+                               OnProgress on_progress)
+    : options_(std::move(options)),
+      send_(std::move(send)),
       on_progress_(std::move(on_progress)),
-      in_flight_(in_flight),
-      policy_(policy) {
-  assert(in_flight >= 1);
-  workers_.reserve(in_flight);
-  for (int i = 0; i < in_flight; ++i) {
-    workers_.emplace_back([this] { Work(); });
+      next_batch_(options_.first_batch),
+      lanes_(options_.in_flight) {
+  assert(options_.in_flight >= 1);
+  progress_.batches_in_order = options_.first_batch;
+  workers_.reserve(options_.in_flight);
+  for (int lane = 0; lane < options_.in_flight; ++lane) {
+    workers_.emplace_back([this, lane] { Work(lane); });
   }
 }
 
@@ -58,30 +63,47 @@ UpsertPipeline::~UpsertPipeline() {
 }
 
 absl::Status UpsertPipeline::Add(v1::UpsertRequest batch) {
-  absl::Status status = WaitUntilHeldBelow(in_flight_);
+  const int lane = static_cast<int>(next_batch_ % options_.in_flight);
+  absl::Status status = WaitUntilHeldBelow(lane, kHeldByLane);
   if (!status.ok()) return status;
-  MutexLock lock(&mu_);
-  ++held_;
-  queue_.push_back(std::move(batch));
-  // All, as workers between retries wait here too.
-  wake_workers_.NotifyAll();
+  v1::RequestId* id = batch.mutable_request_id();
+  id->set_client_id(absl::StrCat(options_.client_id, "-", lane));
+  id->set_sequence(next_batch_++);
+  Progress progress;
+  {
+    MutexLock lock(&mu_);
+    acknowledged_.push_back(false);
+    ++lanes_[lane].held;
+    lanes_[lane].queue.push_back(std::move(batch));
+    // All, as each lane has a worker of its own.
+    wake_workers_.NotifyAll();
+    progress = progress_;
+  }
+  // Also if sending never makes this thread wait.
+  on_progress_(progress);
   return absl::OkStatus();
 }
 
-absl::Status UpsertPipeline::Finish() { return WaitUntilHeldBelow(1); }
-
-int64_t UpsertPipeline::points_done() const {
-  MutexLock lock(&mu_);
-  return progress_.points_done;
+absl::Status UpsertPipeline::Finish() {
+  for (int lane = 0; lane < options_.in_flight; ++lane) {
+    absl::Status status = WaitUntilHeldBelow(lane, 1);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
-absl::Status UpsertPipeline::WaitUntilHeldBelow(int most) {
+UpsertPipeline::Progress UpsertPipeline::progress() const {
+  MutexLock lock(&mu_);
+  return progress_;
+}
+
+absl::Status UpsertPipeline::WaitUntilHeldBelow(int lane, int most) {
   while (true) {
     Progress progress;
     {
       MutexLock lock(&mu_);
       if (!failure_.ok()) return failure_;
-      if (held_ < most) return absl::OkStatus();
+      if (lanes_[lane].held < most) return absl::OkStatus();
       changed_.WaitFor(&mu_, kTick);
       progress = progress_;
     }
@@ -90,27 +112,38 @@ absl::Status UpsertPipeline::WaitUntilHeldBelow(int most) {
   }
 }
 
-void UpsertPipeline::Work() {
+void UpsertPipeline::Work(int lane) {
   while (true) {
     v1::UpsertRequest batch;
     {
       MutexLock lock(&mu_);
-      while (queue_.empty() && !stopping_) wake_workers_.Wait(&mu_);
+      std::deque<v1::UpsertRequest>& queue = lanes_[lane].queue;
+      while (queue.empty() && !stopping_) wake_workers_.Wait(&mu_);
       if (stopping_) return;
-      batch = std::move(queue_.front());
-      queue_.pop_front();
+      batch = std::move(queue.front());
+      queue.pop_front();
     }
     const absl::Status status = SendWithRetries(batch);
     MutexLock lock(&mu_);
-    --held_;
+    --lanes_[lane].held;
     if (status.ok()) {
-      progress_.points_done += batch.points_size();
+      Acknowledge(batch);
     } else if (failure_.ok()) {
       failure_ = status;
       stopping_ = true;
       wake_workers_.NotifyAll();
     }
     changed_.NotifyAll();
+  }
+}
+
+void UpsertPipeline::Acknowledge(const v1::UpsertRequest& batch) {
+  progress_.points_done += batch.points_size();
+  acknowledged_[batch.request_id().sequence() - progress_.batches_in_order] =
+      true;
+  while (!acknowledged_.empty() && acknowledged_.front()) {
+    acknowledged_.pop_front();
+    ++progress_.batches_in_order;
   }
 }
 
@@ -124,9 +157,9 @@ absl::Status UpsertPipeline::SendWithRetries(const v1::UpsertRequest& batch) {
     absl::Status status = send_(batch);
     if (status.ok() || !WorthRetrying(status)) return status;
     const absl::Duration delay =
-        BackoffAfter(policy_, attempt, status, unit(random));
+        BackoffAfter(options_.retry, attempt, status, unit(random));
     const absl::Duration spent = absl::FromChrono(Clock::now() - start);
-    if (spent + delay > policy_.give_up_after) {
+    if (spent + delay > options_.retry.give_up_after) {
       return WithMessage(
           status, absl::StrCat(status.message(), "; given up after ", attempt,
                                attempt == 1 ? " attempt" : " attempts", " in ",

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/status_details.h"
 #include "client/test_seed.h"
@@ -20,6 +22,11 @@ using ::testing::HasSubstr;
 const RetryPolicy kImpatient = {.initial_backoff = absl::Microseconds(10),
                                 .max_backoff = absl::Microseconds(100),
                                 .give_up_after = absl::Minutes(10)};
+
+UpsertPipeline::Options Lanes(int in_flight,
+                              const RetryPolicy& retry = kImpatient) {
+  return {.in_flight = in_flight, .retry = retry, .client_id = "c"};
+}
 
 void Ignore(const UpsertPipeline::Progress&) {}
 
@@ -70,14 +77,15 @@ class Store {
 TEST(UpsertPipeline, StoresEveryBatch) {
   Store store;
   UpsertPipeline pipeline(
+      Lanes(4),
       [&](const v1::UpsertRequest& batch) { return store.Upsert(batch); },
-      Ignore, 4, kImpatient);
+      Ignore);
   for (uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(pipeline.Add(Batch(i * 7, 7)).ok());
   }
   ASSERT_TRUE(pipeline.Finish().ok());
   EXPECT_EQ(store.ids().size(), 700U);
-  EXPECT_EQ(pipeline.points_done(), 700);
+  EXPECT_EQ(pipeline.progress().points_done, 700);
 }
 
 TEST(UpsertPipeline, HasAsManyCallsUnderWayAsAllowedAndNoMore) {
@@ -86,8 +94,9 @@ TEST(UpsertPipeline, HasAsManyCallsUnderWayAsAllowedAndNoMore) {
     // Returns only if that many calls do come together.
     store.Gather(in_flight);
     UpsertPipeline pipeline(
+        Lanes(in_flight),
         [&](const v1::UpsertRequest& batch) { return store.Upsert(batch); },
-        Ignore, in_flight, kImpatient);
+        Ignore);
     for (uint64_t i = 0; i < 50; ++i) {
       ASSERT_TRUE(pipeline.Add(Batch(i, 1)).ok());
     }
@@ -106,6 +115,7 @@ TEST(UpsertPipeline, SurvivesAServerThatFailsNowAndThen) {
   int64_t retries = 0;
   std::string last_error;
   UpsertPipeline pipeline(
+      Lanes(3),
       [&](const v1::UpsertRequest& batch) -> absl::Status {
         uint64_t draw = 0;
         {
@@ -127,28 +137,90 @@ TEST(UpsertPipeline, SurvivesAServerThatFailsNowAndThen) {
       [&](const UpsertPipeline::Progress& progress) {
         retries = progress.retries;
         last_error = progress.last_error;
-      },
-      3, kImpatient);
+      });
   for (uint64_t i = 0; i < 200; ++i) {
     ASSERT_TRUE(pipeline.Add(Batch(i * 2, 2)).ok());
   }
   ASSERT_TRUE(pipeline.Finish().ok());
   EXPECT_EQ(store.ids().size(), 400U);
-  EXPECT_EQ(pipeline.points_done(), 400);
+  EXPECT_EQ(pipeline.progress().points_done, 400);
   EXPECT_GT(failures, 0);
   EXPECT_GT(retries, 0);
   EXPECT_LE(retries, failures);
   EXPECT_FALSE(last_error.empty());
 }
 
+TEST(UpsertPipeline, SendsEachLanesBatchesInOrderUnderItsOwnClientId) {
+  Mutex mu;
+  std::map<std::string, std::vector<int64_t>> sent;
+  std::mt19937_64 random(TestSeed());
+  UpsertPipeline pipeline(
+      {.in_flight = 3, .retry = kImpatient, .client_id = "c", .first_batch = 7},
+      [&](const v1::UpsertRequest& batch) {
+        MutexLock lock(&mu);
+        const v1::RequestId& id = batch.request_id();
+        sent[id.client_id()].push_back(id.sequence());
+        // The number says what is in it, also when it is sent again.
+        EXPECT_EQ(batch.points(0).id(), static_cast<uint64_t>(id.sequence()));
+        return random() % 3 == 0 ? absl::DeadlineExceededError("late")
+                                 : absl::OkStatus();
+      },
+      Ignore);
+  for (uint64_t i = 7; i < 200; ++i) {
+    ASSERT_TRUE(pipeline.Add(Batch(i, 1)).ok());
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(pipeline.progress().batches_in_order, 200);
+  ASSERT_EQ(sent.size(), 3U);
+  for (int lane = 0; lane < 3; ++lane) {
+    std::vector<int64_t>& numbers = sent["c-" + std::to_string(lane)];
+    EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
+    for (const int64_t number : numbers) EXPECT_EQ(number % 3, lane);
+  }
+}
+
+TEST(UpsertPipeline, CountsInOrderOnlyWhatNothingBeforeItIsMissing) {
+  Mutex mu;
+  CondVar changed;
+  int done = 0;
+  bool released = false;
+  UpsertPipeline pipeline(
+      Lanes(2),
+      [&](const v1::UpsertRequest& batch) {
+        MutexLock lock(&mu);
+        // Batch 2 waits; 1 and 3 go over the other lane.
+        while (batch.request_id().sequence() == 2 && !released) {
+          changed.Wait(&mu);
+        }
+        ++done;
+        changed.NotifyAll();
+        return absl::OkStatus();
+      },
+      Ignore);
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(pipeline.Add(Batch(i, 1)).ok());
+  {
+    MutexLock lock(&mu);
+    while (done < 3) changed.Wait(&mu);
+  }
+  EXPECT_LE(pipeline.progress().batches_in_order, 2);
+  {
+    MutexLock lock(&mu);
+    released = true;
+    changed.NotifyAll();
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(pipeline.progress().batches_in_order, 4);
+}
+
 TEST(UpsertPipeline, StopsAtAnErrorThatRetryingCannotMend) {
   std::atomic<int> calls = 0;
   UpsertPipeline pipeline(
+      Lanes(1),
       [&](const v1::UpsertRequest&) {
         ++calls;
         return InvalidField("points[0].vector", "is NaN");
       },
-      Ignore, 1, kImpatient);
+      Ignore);
   absl::Status status;
   for (int i = 0; i < 100 && status.ok(); ++i)
     status = pipeline.Add(Batch(i, 1));
@@ -157,18 +229,18 @@ TEST(UpsertPipeline, StopsAtAnErrorThatRetryingCannotMend) {
   EXPECT_EQ(FieldOf(status), "points[0].vector");
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(pipeline.Add(Batch(0, 1)), status);
-  EXPECT_EQ(pipeline.points_done(), 0);
+  EXPECT_EQ(pipeline.progress().points_done, 0);
 }
 
 TEST(UpsertPipeline, GivesUpAfterAWhileKeepingTheServersReason) {
   UpsertPipeline pipeline(
+      Lanes(2, {.initial_backoff = absl::Milliseconds(1),
+                .max_backoff = absl::Milliseconds(1),
+                .give_up_after = absl::Milliseconds(20)}),
       [](const v1::UpsertRequest&) {
         return absl::UnavailableError("shard 2: gone");
       },
-      Ignore, 2,
-      {.initial_backoff = absl::Milliseconds(1),
-       .max_backoff = absl::Milliseconds(1),
-       .give_up_after = absl::Milliseconds(20)});
+      Ignore);
   ASSERT_TRUE(pipeline.Add(Batch(0, 1)).ok());
   const absl::Status status = pipeline.Finish();
   EXPECT_TRUE(absl::IsUnavailable(status));
@@ -182,16 +254,16 @@ TEST(UpsertPipeline, EndsWhileARetryIsFarAway) {
   CondVar called;
   {
     UpsertPipeline pipeline(
+        Lanes(1, {.initial_backoff = absl::Minutes(1),
+                  .max_backoff = absl::Minutes(1),
+                  .give_up_after = absl::Hours(1)}),
         [&](const v1::UpsertRequest&) {
           MutexLock lock(&mu);
           ++calls;
           called.NotifyAll();
           return absl::UnavailableError("x");
         },
-        Ignore, 1,
-        {.initial_backoff = absl::Minutes(1),
-         .max_backoff = absl::Minutes(1),
-         .give_up_after = absl::Hours(1)});
+        Ignore);
     ASSERT_TRUE(pipeline.Add(Batch(0, 1)).ok());
     MutexLock lock(&mu);
     while (calls == 0) called.Wait(&mu);
