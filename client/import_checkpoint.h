@@ -71,8 +71,8 @@ class CheckpointKeeper {
   // If required, writes the checkpoint, to fail before anything is sent.
   absl::Status Prove();
 
-  // `rows` are acknowledged. Writes at most once a second; after a failure,
-  // which is returned once, no more.
+  // `rows` are acknowledged. Writes if that is news, at most four times a
+  // second; after a failure, which is returned once, no more.
   absl::Status Keep(int64_t rows, absl::Time now);
   // As Keep, at once.
   absl::Status Write(int64_t rows);

@@ -42,16 +42,10 @@ T Load(const char* bytes) {
   return value;
 }
 
+// Of the types that have to be converted.
 double Element(NpyType type, const char* bytes) {
-  switch (type) {
-    case NpyType::kFloat16:
-      return HalfToFloat(Load<uint16_t>(bytes));
-    case NpyType::kFloat32:
-      return Load<float>(bytes);
-    default:
-      // Integers are not read as rows.
-      return Load<double>(bytes);
-  }
+  return type == NpyType::kFloat16 ? HalfToFloat(Load<uint16_t>(bytes))
+                                   : Load<double>(bytes);
 }
 
 }  // namespace
@@ -85,33 +79,59 @@ void NpyFile::SkipRows(int64_t rows) {
 }
 
 absl::Status NpyFile::ReadRows(int64_t max_rows, std::vector<float>* values) {
-  const int64_t width = NpyTypeBytes(layout_.type);
   const int64_t rows = std::min(max_rows, layout_.rows - next_row_);
-  const int64_t total = rows * layout_.columns;
-  values->clear();
-  values->reserve(total);
+  values->resize(rows * layout_.columns);
+  absl::Status status =
+      layout_.type == NpyType::kFloat32 ? ReadFloats(values) : Convert(values);
+  if (!status.ok()) return status;
+  next_row_ += rows;
+  return absl::OkStatus();
+}
+
+absl::Status NpyFile::ReadFloats(std::vector<float>* values) {
+  const auto bytes =
+      static_cast<std::streamsize>(values->size() * sizeof(float));
+  if (bytes > 0 &&
+      !stream_->read(reinterpret_cast<char*>(values->data()), bytes)) {
+    return CannotRead(stream_->gcount() / static_cast<int64_t>(sizeof(float)));
+  }
+  for (size_t i = 0; i < values->size(); ++i) {
+    if (!std::isfinite((*values)[i])) {
+      return NotFinite(static_cast<int64_t>(i), (*values)[i]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NpyFile::Convert(std::vector<float>* values) {
+  const int64_t width = NpyTypeBytes(layout_.type);
+  const auto total = static_cast<int64_t>(values->size());
   std::vector<char> chunk(std::min(kChunkBytes, total * width));
   for (int64_t done = 0; done < total;) {
     const int64_t count = std::min<int64_t>(total - done, kChunkBytes / width);
-    if (!stream_->read(chunk.data(), count * width)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name_, ": cannot be read in row ", next_row_ + done / layout_.columns,
-          "; has the file been changed meanwhile?"));
-    }
+    if (!stream_->read(chunk.data(), count * width)) return CannotRead(done);
     for (int64_t i = 0; i < count; ++i, ++done) {
       const double value = Element(layout_.type, chunk.data() + i * width);
       // False for NaN as well.
       if (!(std::abs(value) <= std::numeric_limits<float>::max())) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name_, ": row ", next_row_ + done / layout_.columns,
-                         ", column ", done % layout_.columns, " is ", value,
-                         "; expected a finite float32"));
+        return NotFinite(done, value);
       }
-      values->push_back(static_cast<float>(value));
+      (*values)[done] = static_cast<float>(value);
     }
   }
-  next_row_ += rows;
   return absl::OkStatus();
+}
+
+absl::Status NpyFile::CannotRead(int64_t element) const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      name_, ": cannot be read in row ", next_row_ + element / layout_.columns,
+      "; has the file been changed meanwhile?"));
+}
+
+absl::Status NpyFile::NotFinite(int64_t element, double value) const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      name_, ": row ", next_row_ + element / layout_.columns, ", column ",
+      element % layout_.columns, " is ", value, "; expected a finite float32"));
 }
 
 }  // namespace coterie

@@ -92,6 +92,13 @@ class NpyFile {
           const NpyLayout& layout)
       : stream_(std::move(stream)), name_(std::move(name)), layout_(layout) {}
 
+  // Fill `values` from where the stream is.
+  absl::Status ReadFloats(std::vector<float>* values);
+  absl::Status Convert(std::vector<float>* values);
+  // Errors; elements count from the next row.
+  absl::Status CannotRead(int64_t element) const;
+  absl::Status NotFinite(int64_t element, double value) const;
+
   std::unique_ptr<std::istream> stream_;
   std::string name_;
   NpyLayout layout_;

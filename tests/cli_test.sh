@@ -58,6 +58,51 @@ expect_text err '9,999' "names both numbers"
 expect_code 0 "nothing of these was stored" $coterie count words
 expect_text out '9,?999' "count unchanged"
 
+# Out and in again: the same points give the same files.
+expect "export" $coterie export words "$work/out.npy"
+expect "import of an export" $coterie import copy "$work/out.npy" \
+  --ids "$work/out.npy.ids.npy" \
+  --attributes "$work/out.npy.attributes.jsonl" --create --metric cosine
+expect "export of the copy" $coterie export copy "$work/again.npy"
+for part in npy npy.ids.npy npy.attributes.jsonl; do
+  expect "the same $part" cmp "$work/out.$part" "$work/again.$part"
+done
+expect_code 3 "export over a file" $coterie export words "$work/out.npy"
+
+# Small batches, so that there is a middle to be killed in: an import in the
+# background has come to a tenth when this returns.
+{ printf '\240\017\0\0\144\0\0\0'  # 4,000 rows of dimension 100
+  tail -c +129 data/words-10k.npy | head -c $((4000 * 400)); } >"$work/some.fbin"
+slowly=("$work/some.fbin" --batch 4 --in-flight 2 --checkpoint "$work/cp")
+begin_import() {
+  : >"$work/import.err"
+  $coterie import "$1" "${slowly[@]}" --create --metric l2 \
+    >"$work/import.out" 2>"$work/import.err" &
+  pids[import]=$!
+  await_line import.err ' 10%'
+}
+
+begin_import waits
+stop_server KILL
+start_server --listen="$address"
+wait "${pids[import]}"
+expect_code 0 "an import outlives its server" test $? -eq 0
+unset "pids[import]"
+expect_code 0 "count" $coterie count waits
+expect_text out '^4000$' "nothing is missing"
+
+begin_import resumed
+end import KILL 137
+expect_code 0 "resume" $coterie import resumed "${slowly[@]}" --resume
+expect_text err 'resuming behind [1-9]' "goes on where it was"
+expect_code 0 "count" $coterie count resumed
+expect_text out '^4000$' "nothing is missing"
+for name in waits resumed; do
+  expect "export" $coterie export $name "$work/$name.npy" --no-attributes
+done
+expect "the same vectors" cmp "$work/waits.npy" "$work/resumed.npy"
+expect "the same ids" cmp "$work/waits.npy.ids.npy" "$work/resumed.npy.ids.npy"
+
 expect_code 0 "describe" $coterie describe
 expect_text out 'words' "lists the collection"
 expect_code 0 "describe one" $coterie describe words
