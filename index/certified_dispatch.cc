@@ -33,4 +33,17 @@ FineKernel FineKernelFor(CodeKernel kernel) {
   return FineScalar;
 }
 
+PlaneKernel PlaneKernelFor(CodeKernel kernel) {
+  switch (kernel) {
+    case CodeKernel::kAvx512Vnni:
+      return PlaneAvx512Vnni;
+    case CodeKernel::kScalar:
+      return PlaneScalar;
+    case CodeKernel::kAvxVnni:
+    case CodeKernel::kAvx2:
+      break;
+  }
+  return nullptr;
+}
+
 }  // namespace coterie::internal_certified

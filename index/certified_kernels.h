@@ -37,6 +37,21 @@ struct CodeTile {
   const float* cut_a;
   const float* cut_b;
   const float* cut_k;
+  // Codes that are needed next, to be asked for by the way: twice the bytes of
+  // a line for each quad of each group. Null: the tile asks for its own.
+  const uint8_t* ahead;
+};
+
+// The same rows in a plane of half codes (index/certified_plane.h), and what is
+// asked of them before their codes are read.
+struct PlaneTile {
+  const uint8_t* lines;  // (quads + 1) / 2 a block
+  const float* a;        // per row
+  const float* b;        // per row
+  int32_t starts[2];     // of a fine query's parts: -15 * sum of codes
+  float cut_a;
+  float cut_b;
+  float cut_k;
 };
 
 // A row that stays.
@@ -56,8 +71,15 @@ using BatchKernel = int64_t (*)(const CodeTile& tile, int64_t queries,
 using FineKernel = int64_t (*)(const CodeTile& tile, int low_bits,
                                CodeHit* hits);
 
+// As FineKernel, for rows that stay in the plane, too. Adds to `blocks` the
+// blocks of 16 rows whose codes were read. REQUIRES: groups <= 16.
+using PlaneKernel = int64_t (*)(const PlaneTile& plane, const CodeTile& tile,
+                                int low_bits, CodeHit* hits, int64_t* blocks);
+
 int64_t BatchScalar(const CodeTile& tile, int64_t queries, CodeHit* hits);
 int64_t FineScalar(const CodeTile& tile, int low_bits, CodeHit* hits);
+int64_t PlaneScalar(const PlaneTile& plane, const CodeTile& tile, int low_bits,
+                    CodeHit* hits, int64_t* blocks);
 
 // REQUIRES: query codes (both parts) of magnitude at most 64.
 int64_t BatchAvx2(const CodeTile& tile, int64_t queries, CodeHit* hits);
@@ -68,6 +90,8 @@ int64_t FineAvxVnni(const CodeTile& tile, int low_bits, CodeHit* hits);
 
 int64_t BatchAvx512Vnni(const CodeTile& tile, int64_t queries, CodeHit* hits);
 int64_t FineAvx512Vnni(const CodeTile& tile, int low_bits, CodeHit* hits);
+int64_t PlaneAvx512Vnni(const PlaneTile& plane, const CodeTile& tile,
+                        int low_bits, CodeHit* hits, int64_t* blocks);
 
 }  // namespace coterie::internal_certified
 

@@ -65,7 +65,8 @@ class Tile {
             .starts = starts_.data(),
             .cut_a = cut_a_.data(),
             .cut_b = cut_b_.data(),
-            .cut_k = cut_k_.data()};
+            .cut_k = cut_k_.data(),
+            .ahead = codes_.data()};
   }
 
   int64_t rows() const { return groups_ * kGroupRows; }

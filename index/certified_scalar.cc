@@ -2,12 +2,17 @@
 
 #include <stdint.h>
 
+#include <array>
+#include <cstddef>
+
 #include "index/certified_kernels.h"
 
 namespace coterie::internal_certified {
 namespace {
 
 constexpr int64_t kBlockRows = 16;
+// Groups of a tile, at most, when a plane is asked: a panel.
+constexpr int64_t kPlaneGroups = 16;
 
 // Score of one row, whose first byte is `row`, against `query`.
 int64_t Score(const uint8_t* row, const int32_t* query, int64_t start,
@@ -66,6 +71,45 @@ int64_t FineScalar(const CodeTile& tile, int low_bits, CodeHit* hits) {
         return high + (low >> low_bits);
       },
       hits);
+}
+
+int64_t PlaneScalar(const PlaneTile& plane, const CodeTile& tile, int low_bits,
+                    CodeHit* hits, int64_t* blocks) {
+  const int64_t lines = (tile.quads + 1) / 2;
+  const auto half_score = [&](int64_t row, int part) {
+    const int8_t* codes = reinterpret_cast<const int8_t*>(
+        tile.queries + part * tile.query_stride);
+    const uint8_t* line =
+        plane.lines + row / kBlockRows * lines * 64 + row % kBlockRows * 4;
+    int64_t sum = 0;
+    for (int64_t j = 0; j < 4 * tile.quads; ++j) {
+      const int byte = line[j / 8 * 64 + j % 4];
+      sum += (j % 8 < 4 ? byte & 15 : byte >> 4) * codes[j];
+    }
+    return 2 * sum + plane.starts[part];
+  };
+  const auto stays = [&](int64_t row) {
+    const auto ip = static_cast<int32_t>(half_score(row, 0) +
+                                         (half_score(row, 1) >> low_bits));
+    const float cut =
+        plane.cut_a * plane.a[row] + (plane.cut_b * plane.b[row] + plane.cut_k);
+    return !(static_cast<float>(ip) < cut);
+  };
+  std::array<uint64_t, kPlaneGroups> live = {};
+  for (int64_t row = 0; row < tile.groups * kGroupRows; ++row) {
+    if ((tile.live[row / kGroupRows] >> (row % kGroupRows) & 1) != 0 &&
+        stays(row)) {
+      live[static_cast<size_t>(row / kGroupRows)] |= uint64_t{1}
+                                                     << (row % kGroupRows);
+    }
+  }
+  for (int64_t block = 0; block < tile.groups * 4; ++block) {
+    const uint64_t word = live[static_cast<size_t>(block / 4)];
+    *blocks += (word >> (block % 4 * kBlockRows) & 0xffff) != 0 ? 1 : 0;
+  }
+  CodeTile left = tile;
+  left.live = live.data();
+  return FineScalar(left, low_bits, hits);
 }
 
 }  // namespace coterie::internal_certified

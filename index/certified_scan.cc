@@ -17,6 +17,7 @@
 #include "index/certified_codes.h"
 #include "index/certified_dispatch.h"
 #include "index/certified_kernels.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
 #include "index/certified_threshold.h"
@@ -33,6 +34,9 @@ using internal_certified::CodeTile;
 using internal_certified::FineKernel;
 using internal_certified::FineKernelFor;
 using internal_certified::kTileQueries;
+using internal_certified::PlaneKernel;
+using internal_certified::PlaneKernelFor;
+using internal_certified::PlaneTile;
 using internal_certified::QueryThreshold;
 
 namespace {
@@ -58,13 +62,16 @@ struct Chunk {
 class CertifiedScanner::Impl {
  public:
   Impl(const CertifiedQueries& queries, const ScanRows& rows,
-       absl::Span<TopK> tops, absl::Span<SharedThreshold> shared)
+       absl::Span<TopK> tops, absl::Span<SharedThreshold> shared,
+       const CertifiedPlane* plane)
       : queries_(queries),
         codes_(queries.codes()),
         rows_(rows),
         batch_(BatchKernelFor(queries.kernel())),
         fine_(FineKernelFor(queries.kernel())),
         fine_queries_(queries.depth() == CertifiedQueries::Depth::kFine),
+        plane_(fine_queries_ ? plane : nullptr),
+        plane_kernel_(PlaneKernelFor(queries.kernel())),
         tile_queries_(fine_queries_ ? 1 : kTileQueries),
         scanned_(tops.size()),
         quads_(queries.size() > 0 ? queries.quads(0) : nullptr),
@@ -217,6 +224,52 @@ class CertifiedScanner::Impl {
     cut_k_[i] = cut.k;
   }
 
+  // The codes that tile number `index` of a chunk asks for: the first two ask
+  // for half of the next chunk each.
+  const uint8_t* Ahead(const Chunk& chunk, int64_t index) const {
+    if (static_cast<int64_t>(scanned_.size()) <= tile_queries_) return nullptr;
+    const int64_t bytes = chunk.groups * kGroupRows * 4 * codes_.quads();
+    return codes_.block(chunk.row) + bytes + index % 2 * bytes / 2;
+  }
+
+  bool UsePlane(size_t i) {
+    if (plane_ == nullptr || plane_kernel_ == nullptr) return false;
+    if (tiles_without_plane_ > 0) {
+      --tiles_without_plane_;
+      return false;
+    }
+    // Without a threshold every row would be looked at twice.
+    return cuts_[i].threshold < std::numeric_limits<double>::infinity();
+  }
+
+  // Asks the plane first. Where it rules out too little it is left aside for a
+  // while: it costs half of what the codes do.
+  int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
+    constexpr int64_t kLongestPause = 32;
+    const CertifiedCut cut = CutFor(
+        codes_, queries_.query(query), plane_->panel(chunk.row / kPanelRows),
+        thresholds_[static_cast<size_t>(query)].threshold());
+    const PlaneTile plane = {
+        .lines = plane_->block(chunk.row),
+        .a = plane_->a(chunk.row),
+        .b = plane_->b(chunk.row),
+        .starts = {tile.starts[0] / 128 * 15, tile.starts[1] / 128 * 15},
+        .cut_a = cut.a,
+        .cut_b = cut.b,
+        .cut_k = cut.k,
+    };
+    int64_t blocks = 0;
+    const int64_t found =
+        plane_kernel_(plane, tile, queries_.low_bits(), hits_.data(), &blocks);
+    const int64_t all = chunk.groups * kGroupRows / CertifiedCodes::kBlockRows;
+    // Soon again at first, as a threshold falls fast while it is young.
+    pause_ = 5 * blocks > 2 * all
+                 ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
+                 : 0;
+    tiles_without_plane_ = pause_;
+    return found;
+  }
+
   bool ScanTile(const Chunk& chunk, size_t first, const Stop& stop) {
     const int64_t count =
         std::min(tile_queries_, static_cast<int64_t>(scanned_.size() - first));
@@ -239,10 +292,12 @@ class CertifiedScanner::Impl {
         .cut_a = cut_a_.data() + at,
         .cut_b = cut_b_.data() + at,
         .cut_k = cut_k_.data() + at,
+        .ahead = Ahead(chunk, at / tile_queries_),
     };
-    const int64_t found = fine_queries_
-                              ? fine_(tile, queries_.low_bits(), hits_.data())
-                              : batch_(tile, count, hits_.data());
+    const int64_t found = !fine_queries_ ? batch_(tile, count, hits_.data())
+                          : UsePlane(first)
+                              ? ScanPlane(chunk, tile, scanned_[first])
+                              : fine_(tile, queries_.low_bits(), hits_.data());
     for (int64_t i = 0; i < found; ++i) {
       const CodeHit& hit = hits_[static_cast<size_t>(i)];
       QueryThreshold& t =
@@ -259,6 +314,10 @@ class CertifiedScanner::Impl {
   const BatchKernel batch_;
   const FineKernel fine_;
   const bool fine_queries_;
+  const CertifiedPlane* const plane_;
+  const PlaneKernel plane_kernel_;
+  int64_t tiles_without_plane_ = 0;  // yet to come
+  int64_t pause_ = 0;                // the last such pause
   const int64_t tile_queries_;
   int64_t max_groups_ = 1;
   int64_t unasked_bytes_ = 0;
@@ -280,13 +339,14 @@ class CertifiedScanner::Impl {
 
 CertifiedScanner::CertifiedScanner(const CertifiedQueries& queries,
                                    const ScanRows& rows, absl::Span<TopK> tops,
-                                   absl::Span<SharedThreshold> shared) {
+                                   absl::Span<SharedThreshold> shared,
+                                   const CertifiedPlane* plane) {
   assert(static_cast<int64_t>(tops.size()) == queries.size());
   assert(shared.empty() || shared.size() == tops.size());
   assert(rows.rows.n == queries.codes().size());
   assert(rows.rows.n <= std::numeric_limits<int32_t>::max());
   assert((_mm_getcsr() & 0x8040) == 0);  // DAZ and FTZ
-  impl_ = std::make_unique<Impl>(queries, rows, tops, shared);
+  impl_ = std::make_unique<Impl>(queries, rows, tops, shared, plane);
 }
 
 CertifiedScanner::~CertifiedScanner() = default;
@@ -307,9 +367,10 @@ bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,
                    int64_t begin, int64_t end, absl::Span<TopK> tops,
                    absl::Span<ScanAccount> accounts,
                    absl::FunctionRef<bool()> stop,
-                   absl::Span<SharedThreshold> shared) {
+                   absl::Span<SharedThreshold> shared,
+                   const CertifiedPlane* plane) {
   assert(static_cast<int64_t>(accounts.size()) == queries.size());
-  CertifiedScanner scanner(queries, rows, tops, shared);
+  CertifiedScanner scanner(queries, rows, tops, shared, plane);
   return scanner.Scan(begin, end, stop) && scanner.Finish(accounts, stop);
 }
 

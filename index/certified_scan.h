@@ -23,6 +23,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
 #include "index/shared_threshold.h"
@@ -36,11 +37,14 @@ class CertifiedScanner {
  public:
   // `rows` are those that queries.codes() was made from, tops[q] takes the
   // neighbours of query q; `shared`, empty or one a query, is what the scans of
-  // a query lower together. All must outlive the scanner, and tops stay in
-  // place. REQUIRES: as ExactScan, and fewer than 2^31 rows. O(queries) memory.
+  // a query lower together; `plane`, null or of the same codes, is asked first
+  // where that pays: by a fine query, once it has a threshold. All must outlive
+  // the scanner, and tops stay in place. REQUIRES: as ExactScan, and fewer than
+  // 2^31 rows. O(queries) memory.
   CertifiedScanner(const CertifiedQueries& queries, const ScanRows& rows,
                    absl::Span<TopK> tops,
-                   absl::Span<SharedThreshold> shared = {});
+                   absl::Span<SharedThreshold> shared = {},
+                   const CertifiedPlane* plane = nullptr);
   ~CertifiedScanner();
   CertifiedScanner(const CertifiedScanner&) = delete;
   CertifiedScanner& operator=(const CertifiedScanner&) = delete;
@@ -75,7 +79,8 @@ bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,
                    int64_t begin, int64_t end, absl::Span<TopK> tops,
                    absl::Span<ScanAccount> accounts,
                    absl::FunctionRef<bool()> stop,
-                   absl::Span<SharedThreshold> shared = {});
+                   absl::Span<SharedThreshold> shared = {},
+                   const CertifiedPlane* plane = nullptr);
 
 }  // namespace coterie
 

@@ -7,15 +7,16 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "index/certified_codes.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_test_data.h"
+#include "index/certified_test_world.h"
 #include "index/code_simd.h"
 #include "index/distance.h"
 #include "index/exact_scan.h"
@@ -29,89 +30,13 @@ namespace coterie {
 namespace {
 
 using Depth = CertifiedQueries::Depth;
-using Answers = std::vector<std::vector<Neighbor>>;
+using World = CertifiedTestWorld;
 
 constexpr Metric kMetrics[] = {Metric::kSquaredL2, Metric::kInnerProduct,
                                Metric::kCosine};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool Never() { return false; }
-
-// A data set with ids, norms and live rows, and its canonical answers.
-class World {
- public:
-  World(const std::string& kind, Metric metric, int64_t n, int64_t m, int64_t d,
-        bool some_dead, std::mt19937_64& random)
-      : data_(MakeCertifiedTestData(kind, metric, n, m, d, random)),
-        codes_(metric, data_.rows_view(), OptionsOf(data_)),
-        scan_queries_(metric, data_.queries_view()) {
-    for (int64_t i = 0; i < n; ++i) {
-      ids_.push_back(random());
-      norms_.push_back(CanonicalSquaredNorm(data_.rows_view().row(i)));
-    }
-    if (some_dead) {
-      for (int64_t i = 0; i < n; i += 64) {
-        // Dense, sparse and empty words.
-        const uint64_t kinds[] = {random() | random(), random() & random(), 0,
-                                  ~uint64_t{0}};
-        live_.push_back(kinds[random() % 4]);
-      }
-    }
-  }
-
-  const ScanQueries& scan_queries() const { return scan_queries_; }
-  const CertifiedCodes& codes() const { return codes_; }
-  int64_t n() const { return data_.rows_view().n; }
-  int64_t m() const { return scan_queries_.size(); }
-  ScanRows rows() const {
-    return {data_.rows_view(), ids_.data(), norms_.data(),
-            live_.empty() ? nullptr : live_.data()};
-  }
-  bool Live(int64_t i) const {
-    return live_.empty() ||
-           (live_[static_cast<size_t>(i / 64)] >> (i % 64) & 1) != 0;
-  }
-  int64_t LiveRows(int64_t begin, int64_t end) const {
-    int64_t count = 0;
-    for (int64_t i = begin; i < end; ++i) count += Live(i) ? 1 : 0;
-    return count;
-  }
-
-  // The definition: every live row of [begin, end), in canonical order.
-  Answers Canonical(int64_t begin, int64_t end, int64_t k) const {
-    Answers answers;
-    for (int64_t q = 0; q < m(); ++q) {
-      std::vector<Neighbor> all;
-      for (int64_t i = begin; i < end; ++i) {
-        if (!Live(i)) continue;
-        all.push_back(
-            {ids_[static_cast<size_t>(i)],
-             CanonicalDistance(scan_queries_.metric(), scan_queries_.query(q),
-                               data_.rows_view().row(i))});
-      }
-      std::sort(all.begin(), all.end(), NeighborLess);
-      all.resize(
-          static_cast<size_t>(std::min(k, static_cast<int64_t>(all.size()))));
-      answers.push_back(all);
-    }
-    return answers;
-  }
-
- private:
-  static CertifiedCodes::Options OptionsOf(const CertifiedTestData& data) {
-    CertifiedCodes::Options options;
-    options.clip = data.clip;
-    options.centre = data.centre;
-    return options;
-  }
-
-  CertifiedTestData data_;
-  CertifiedCodes codes_;
-  ScanQueries scan_queries_;
-  std::vector<PointId> ids_;
-  std::vector<double> norms_;
-  std::vector<uint64_t> live_;
-};
 
 struct Result {
   Answers answers;
@@ -121,7 +46,8 @@ struct Result {
 // Scans [begin, end) in pieces cut at `cuts`, with the same tops throughout.
 Result Search(const World& world, CodeKernel kernel, Depth depth, int64_t begin,
               int64_t end, int64_t k, const std::vector<int64_t>& cuts = {},
-              const std::vector<double>& seeds = {}) {
+              const std::vector<double>& seeds = {},
+              const CertifiedPlane* plane = nullptr) {
   std::vector<SharedThreshold> shared(seeds.size());
   for (size_t q = 0; q < seeds.size(); ++q) shared[q].Lower(seeds[q]);
   const CertifiedQueries queries(world.scan_queries(), world.codes(), kernel,
@@ -134,7 +60,7 @@ Result Search(const World& world, CodeKernel kernel, Depth depth, int64_t begin,
   for (int64_t bound : bounds) {
     EXPECT_TRUE(CertifiedScan(
         queries, world.rows(), begin, bound, absl::MakeSpan(tops),
-        absl::MakeSpan(result.accounts), Never, absl::MakeSpan(shared)));
+        absl::MakeSpan(result.accounts), Never, absl::MakeSpan(shared), plane));
     begin = bound;
   }
   for (TopK& top : tops) result.answers.push_back(top.TakeSorted());
@@ -167,6 +93,14 @@ TEST(CertifiedScan, EqualsACanonicalScanOfEveryKindOfData) {
               << m << ", d " << d << ", k " << k << ", "
               << CodeKernelName(kernel) << "; SEED=" << TestSeed();
           ExpectAccounts(result, world.LiveRows(0, n));
+          if (depth == Depth::kCoarse) continue;
+          const Result halved =
+              Search(world, kernel, depth, 0, n, k, {}, {}, &world.plane());
+          ASSERT_EQ(halved.answers, expected)
+              << kind << ", " << MetricName(metric) << ", n " << n << ", d "
+              << d << ", k " << k << ", plane, " << CodeKernelName(kernel)
+              << "; SEED=" << TestSeed();
+          ExpectAccounts(halved, world.LiveRows(0, n));
         }
       }
     }
@@ -253,121 +187,6 @@ TEST(CertifiedScan, SeedsChangeCountsButNeverAnswers) {
                   expected)
             << kind << "; SEED=" << TestSeed();
       }
-    }
-  }
-}
-
-// Scans the pieces between `cuts` with one scanner for all of them.
-Answers SearchInPieces(const World& world, Depth depth, int64_t k,
-                       std::vector<int64_t> cuts, std::mt19937_64& random,
-                       const std::vector<int64_t>& leaving = {}) {
-  const CertifiedQueries queries(world.scan_queries(), world.codes(),
-                                 ActiveCodeKernel(), depth);
-  std::vector<TopK> tops(static_cast<size_t>(world.m()), TopK(k));
-  std::vector<ScanAccount> accounts(tops.size());
-  std::vector<SharedThreshold> shared(tops.size());
-  CertifiedScanner scanner(queries, world.rows(), absl::MakeSpan(tops),
-                           absl::MakeSpan(shared));
-  cuts.push_back(0);
-  cuts.push_back(world.n());
-  std::sort(cuts.begin(), cuts.end());
-  std::vector<std::pair<int64_t, int64_t>> pieces;
-  for (size_t i = 1; i < cuts.size(); ++i) {
-    pieces.emplace_back(cuts[i - 1], cuts[i]);
-  }
-  std::shuffle(pieces.begin(), pieces.end(), random);
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (i < leaving.size()) scanner.Leave(leaving[i]);
-    EXPECT_TRUE(scanner.Scan(pieces[i].first, pieces[i].second, Never));
-  }
-  EXPECT_TRUE(scanner.Finish(absl::MakeSpan(accounts), Never));
-  Answers answers;
-  const int64_t live = world.LiveRows(0, world.n());
-  for (size_t q = 0; q < tops.size(); ++q) {
-    answers.push_back(tops[q].TakeSorted());
-    const auto left = leaving.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                            leaving.size(), pieces.size()));
-    if (std::find(leaving.begin(), left, static_cast<int64_t>(q)) == left) {
-      EXPECT_EQ(accounts[q].evaluated + accounts[q].ruled_out, live);
-    }
-  }
-  return answers;
-}
-
-TEST(CertifiedScanner, AnswersDoNotDependOnPiecesAndTheirOrder) {
-  std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 30; ++round) {
-    const std::string kind = round % 2 == 0 ? "grid" : "clusters";
-    const Metric metric = kMetrics[round % 3];
-    const World world(kind, metric, 5000, 7, 5, random() % 2 == 0, random);
-    const int64_t k = round % 5 == 0 ? 600 : 9;
-    std::vector<int64_t> cuts;
-    for (int i = 0; i < 6; ++i) {
-      cuts.push_back(static_cast<int64_t>(random() % 5001));
-    }
-    for (const Depth depth : {Depth::kCoarse, Depth::kFine}) {
-      ASSERT_EQ(SearchInPieces(world, depth, k, cuts, random),
-                world.Canonical(0, 5000, k))
-          << kind << "; SEED=" << TestSeed();
-    }
-  }
-}
-
-TEST(CertifiedScanner, AQueryThatLeavesChangesNothingForTheOthers) {
-  std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 20; ++round) {
-    const World world("gaussian", kMetrics[round % 3], 4000, 14, 6, true,
-                      random);
-    const Answers expected = world.Canonical(0, 4000, 10);
-    const std::vector<int64_t> leaving = {static_cast<int64_t>(random() % 14),
-                                          static_cast<int64_t>(random() % 14)};
-    for (const Depth depth : {Depth::kCoarse, Depth::kFine}) {
-      const Answers answers =
-          SearchInPieces(world, depth, 10, {1000, 2048, 3000}, random, leaving);
-      for (size_t q = 0; q < expected.size(); ++q) {
-        if (std::find(leaving.begin(), leaving.end(),
-                      static_cast<int64_t>(q)) == leaving.end()) {
-          ASSERT_EQ(answers[q], expected[q]) << "SEED=" << TestSeed();
-        }
-      }
-    }
-  }
-}
-
-TEST(CertifiedScanner, ThreadsThatShareThresholdsFindWhatOneFinds) {
-  std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 10; ++round) {
-    const World world("grid", kMetrics[round % 3], 8000, 6, 4, true, random);
-    const CertifiedQueries queries(world.scan_queries(), world.codes());
-    std::vector<SharedThreshold> shared(6);
-    std::vector<std::vector<TopK>> tops(3, std::vector<TopK>(6, TopK(20)));
-    std::vector<std::vector<ScanAccount>> accounts(3,
-                                                   std::vector<ScanAccount>(6));
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < 3; ++t) {
-      threads.emplace_back([&, t] {
-        CertifiedScanner scanner(queries, world.rows(), absl::MakeSpan(tops[t]),
-                                 absl::MakeSpan(shared));
-        for (auto row = static_cast<int64_t>(1000 * t); row < 8000;
-             row += 3000) {
-          EXPECT_TRUE(
-              scanner.Scan(row, std::min<int64_t>(row + 1000, 8000), Never));
-        }
-        EXPECT_TRUE(scanner.Finish(absl::MakeSpan(accounts[t]), Never));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    const Answers expected = world.Canonical(0, 8000, 20);
-    for (size_t q = 0; q < 6; ++q) {
-      std::vector<std::vector<Neighbor>> lists;
-      int64_t rows = 0;
-      for (size_t t = 0; t < 3; ++t) {
-        lists.push_back(tops[t][q].TakeSorted());
-        rows += accounts[t][q].evaluated + accounts[t][q].ruled_out;
-      }
-      ASSERT_EQ(MergeTopK(lists, 20).neighbors, expected[q])
-          << "SEED=" << TestSeed();
-      EXPECT_EQ(rows, world.LiveRows(0, 8000));
     }
   }
 }

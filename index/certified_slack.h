@@ -10,16 +10,17 @@ namespace coterie {
 // A mistake to make on purpose.
 enum class CertifiedFault {
   kNone = 0,
-  kFloatCentre,       // centre in float32, errors times 1.0001
-  kUnclampedError,    // row error measured before codes are clamped
-  kPanelMinimum,      // panels keep minima
-  kPanelMean,         // panels keep means
-  kUnfittedRows,      // row scale max|y| / 127, no least squares
-  kUnfittedQueries,   // query scale max|p| / 127 and no gap
-  kNoCentreProduct,   // leave out <q, centre>
-  kPruneTies,         // prune at bound >= threshold
-  kCountTwice,        // a re-scored row counts as bound and as distance
-  kDeadRowsTestified  // rows that are not live lower the threshold
+  kFloatCentre,        // centre in float32, errors times 1.0001
+  kUnclampedError,     // row error measured before codes are clamped
+  kPanelMinimum,       // panels keep minima
+  kPanelMean,          // panels keep means
+  kUnfittedRows,       // row scale max|y| / 127, no least squares
+  kUnfittedQueries,    // query scale max|p| / 127 and no gap
+  kNoCentreProduct,    // leave out <q, centre>
+  kPruneTies,          // prune at bound >= threshold
+  kCountTwice,         // a re-scored row counts as bound and as distance
+  kPlaneErrorOfCodes,  // a plane with errors a sixteenth, as its codes have
+  kDeadRowsTestified   // rows that are not live lower the threshold
 };
 
 struct CertifiedSlack {

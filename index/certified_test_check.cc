@@ -11,6 +11,7 @@
 #include "index/certified_codes.h"
 #include "index/certified_dispatch.h"
 #include "index/certified_kernels.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
 #include "index/certified_test_data.h"
@@ -26,6 +27,8 @@ using internal_certified::CodeHit;
 using internal_certified::CodeTile;
 using internal_certified::FineKernelFor;
 using internal_certified::kTileQueries;
+using internal_certified::PlaneKernelFor;
+using internal_certified::PlaneTile;
 
 constexpr int64_t kGroupRows = CertifiedCodes::kGroupRows;
 constexpr int64_t kNeighbors = 5;
@@ -62,6 +65,7 @@ std::vector<CodeHit> RunGroup(const CertifiedQueries& queries, int64_t first,
       .cut_a = cuts.a,
       .cut_b = cuts.b,
       .cut_k = cuts.k,
+      .ahead = nullptr,
   };
   std::vector<CodeHit> hits(static_cast<size_t>(kGroupRows * kTileQueries));
   const int64_t found =
@@ -71,6 +75,48 @@ std::vector<CodeHit> RunGroup(const CertifiedQueries& queries, int64_t first,
           : BatchKernelFor(queries.kernel())(tile, count, hits.data());
   hits.resize(static_cast<size_t>(found));
   return hits;
+}
+
+// Whether the plane and then the codes keep a row at this threshold.
+bool PlaneKeeps(const CertifiedQueries& queries, const CertifiedPlane& plane,
+                int64_t query, int64_t row, double threshold) {
+  const CertifiedCodes& codes = queries.codes();
+  const CertifiedQuery& form = queries.query(query);
+  const int64_t panel = row / CertifiedCodes::kPanelRows;
+  Cuts cuts;
+  cuts.Set(0, CutFor(codes, form, codes.panel(panel), threshold));
+  const CertifiedCut half = CutFor(codes, form, plane.panel(panel), threshold);
+  const int64_t first = row / kGroupRows * kGroupRows;
+  const uint64_t live = uint64_t{1} << (row % kGroupRows);
+  const int32_t* starts = queries.starts(query);
+  const CodeTile tile = {
+      .codes = codes.block(first),
+      .groups = 1,
+      .quads = codes.quads(),
+      .a = codes.a(first),
+      .b = codes.b(first),
+      .live = &live,
+      .queries = queries.quads(query),
+      .query_stride = queries.quad_stride(),
+      .starts = starts,
+      .cut_a = cuts.a,
+      .cut_b = cuts.b,
+      .cut_k = cuts.k,
+      .ahead = nullptr,
+  };
+  const PlaneTile half_tile = {
+      .lines = plane.block(first),
+      .a = plane.a(first),
+      .b = plane.b(first),
+      .starts = {starts[0] / 128 * 15, starts[1] / 128 * 15},
+      .cut_a = half.a,
+      .cut_b = half.b,
+      .cut_k = half.k,
+  };
+  CodeHit hit;
+  int64_t blocks = 0;
+  return PlaneKernelFor(queries.kernel())(half_tile, tile, queries.low_bits(),
+                                          &hit, &blocks) == 1;
 }
 
 }  // namespace
@@ -104,6 +150,10 @@ void CertifiedCheck::Run(const CertifiedSlack& slack, CodeKernel kernel,
     CheckOwn(queries, row, losses);
   }
   for (int64_t q = 0; q < queries.size(); ++q) CheckKth(queries, q, losses);
+  if (depth == CertifiedQueries::Depth::kFine &&
+      PlaneKernelFor(kernel) != nullptr) {
+    CheckPlane(queries, losses);
+  }
   losses.pairs += codes.size() * queries.size();
 }
 
@@ -129,6 +179,17 @@ void CertifiedCheck::CheckOwn(const CertifiedQueries& queries, int64_t row,
     for (int64_t i = 0; i < count; ++i) {
       if (kept[static_cast<size_t>(i)]) continue;
       Note(queries, "own threshold", first + i, row, losses.own, losses);
+    }
+  }
+}
+
+void CertifiedCheck::CheckPlane(const CertifiedQueries& queries,
+                                CertifiedLosses& losses) const {
+  const CertifiedPlane plane(queries.codes(), data_.rows_view());
+  for (int64_t q = 0; q < queries.size(); ++q) {
+    for (int64_t row = 0; row < queries.codes().size(); ++row) {
+      if (PlaneKeeps(queries, plane, q, row, Distance(q, row))) continue;
+      Note(queries, "plane", q, row, losses.plane, losses);
     }
   }
 }

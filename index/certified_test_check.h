@@ -26,10 +26,12 @@ struct CertifiedLosses {
   int64_t kth = 0;
   int64_t lower = 0;  // LowerBound above the canonical distance
   int64_t upper = 0;  // UpperBound below it
+  // Plane or codes dropped a row at a threshold of its own distance.
+  int64_t plane = 0;
   std::string first;  // what went wrong first
 
-  int64_t rows() const { return own + kth; }
-  int64_t all() const { return own + kth + lower + upper; }
+  int64_t rows() const { return own + kth + plane; }
+  int64_t all() const { return rows() + lower + upper; }
 };
 
 // One data set under one metric, with its canonical distances.
@@ -47,6 +49,8 @@ class CertifiedCheck {
   double Distance(int64_t query, int64_t row) const;
   void CheckOwn(const CertifiedQueries& queries, int64_t row,
                 CertifiedLosses& losses) const;
+  void CheckPlane(const CertifiedQueries& queries,
+                  CertifiedLosses& losses) const;
   void CheckKth(const CertifiedQueries& queries, int64_t query,
                 CertifiedLosses& losses) const;
   void CheckBounds(const CertifiedQueries& queries, int64_t query, int64_t row,

@@ -138,7 +138,8 @@ bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
     if (chunk.scan->coded != nullptr) {
       worker->scanner = std::make_unique<CertifiedScanner>(
           *chunk.scan->coded, chunk.scan->view->Scannable(),
-          absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_));
+          absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_),
+          chunk.scan->view->segment()->plane());
       worker->heeded.assign(parts_.size(), false);
       worker->heeded_count = 0;
     }

@@ -27,6 +27,7 @@
 
 #include "absl/types/span.h"
 #include "index/certified_codes.h"
+#include "index/certified_plane.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/vectors.h"
@@ -89,6 +90,8 @@ class Segment {
   bool sealed() const { return sealed_; }
   // Codes of all rows; null if the segment has none.
   const CertifiedCodes* codes() const { return codes_.get(); }
+  // Their plane; null as they are.
+  const CertifiedPlane* plane() const { return plane_.get(); }
 
   // Whether a reader at `sequence` sees the row.
   bool IsLive(int64_t row, int64_t sequence) const;
@@ -127,6 +130,7 @@ class Segment {
   int32_t* table_ = nullptr;
   float* rows_ = nullptr;
   std::unique_ptr<const CertifiedCodes> codes_;
+  std::unique_ptr<const CertifiedPlane> plane_;
 };
 
 // What one snapshot sees of a segment. Any thread.
