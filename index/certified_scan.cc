@@ -42,11 +42,16 @@ using internal_certified::QueryThreshold;
 namespace {
 
 constexpr int64_t kStopBytes = 256 << 10;
+// Queries that go over a piece together, a multiple of kTileQueries: what is
+// known of each should stay in L2 beside the codes.
+constexpr size_t kCompany = 96;
 // Codes that all tiles of queries go over before the next: should stay in L2.
 constexpr int64_t kChunkBytes = 192 << 10;
 constexpr int64_t kGroupRows = CertifiedCodes::kGroupRows;
 constexpr int64_t kPanelRows = CertifiedCodes::kPanelRows;
 constexpr int64_t kPanelGroups = kPanelRows / kGroupRows;
+// Panels that a coarse query's cut is made for, by their maxima.
+constexpr int64_t kCutPanels = 4;
 
 static_assert(kGroupRows == internal_certified::kGroupRows);
 
@@ -87,6 +92,7 @@ class CertifiedScanner::Impl {
       scanned_[q] = static_cast<int64_t>(q);
     }
     ChooseChunk();
+    MergePanels();
   }
 
   // False if stopped.
@@ -95,16 +101,9 @@ class CertifiedScanner::Impl {
     const Stop stopped{this, stop};
     if (AskStop(kStopBytes, stop)) return false;
     if (packed_is_stale_) Pack();
-    int64_t groups = FirstGroups();
-    Chunk chunk;
-    for (int64_t row = begin / kGroupRows * kGroupRows; row < end;
-         row += chunk.groups * kGroupRows) {
-      FillChunk(row, groups, begin, end, chunk);
-      groups = std::min(2 * groups, max_groups_);
-      for (size_t i = 0; i < scanned_.size();
-           i += static_cast<size_t>(tile_queries_)) {
-        if (!ScanTile(chunk, i, stopped)) return false;
-      }
+    for (size_t i = 0; i == 0 || i < scanned_.size(); i += kCompany) {
+      const size_t last = std::min(i + kCompany, scanned_.size());
+      if (!ScanFor(i, last, begin, end, stopped)) return false;
     }
     return true;
   }
@@ -149,6 +148,21 @@ class CertifiedScanner::Impl {
     return stop();
   }
 
+  void MergePanels() {
+    const int64_t count = (codes_.size() + kPanelRows - 1) / kPanelRows;
+    cut_panels_ = fine_queries_ ? 1 : kCutPanels;
+    panels_.resize(
+        static_cast<size_t>((count + cut_panels_ - 1) / cut_panels_));
+    for (int64_t i = 0; i < count; ++i) {
+      const CertifiedPanel& from = codes_.panel(i);
+      CertifiedPanel& to = panels_[static_cast<size_t>(i / cut_panels_)];
+      to.code_error = std::max(to.code_error, from.code_error);
+      to.code_norm = std::max(to.code_norm, from.code_norm);
+      to.error = std::max(to.error, from.error);
+      to.a = std::max(to.a, from.a);
+    }
+  }
+
   void ChooseChunk() {
     // A chunk is read again for every tile but the only one.
     const int64_t row_bytes = std::max<int64_t>(1, 4 * codes_.quads());
@@ -160,10 +174,30 @@ class CertifiedScanner::Impl {
     hits_.resize(static_cast<size_t>(max_groups_ * kGroupRows * tile_queries_));
   }
 
+  // Scans rows [begin, end) for the queries scanned from the first-th up to the
+  // last-th. Rows count as seen the first time.
+  bool ScanFor(size_t first, size_t last, int64_t begin, int64_t end,
+               const Stop& stop) {
+    int64_t groups = FirstGroups(first, last);
+    Chunk chunk;
+    int64_t live_rows = 0;
+    for (int64_t row = begin / kGroupRows * kGroupRows; row < end;
+         row += chunk.groups * kGroupRows) {
+      live_rows += FillChunk(row, groups, begin, end, chunk);
+      groups = std::min(2 * groups, max_groups_);
+      for (size_t i = first; i < last;
+           i += static_cast<size_t>(tile_queries_)) {
+        if (!ScanTile(chunk, i, last, stop)) return false;
+      }
+    }
+    if (first == 0) live_rows_ += live_rows;
+    return true;
+  }
+
   // Without a threshold every row of a chunk passes: begin with few rows.
-  int64_t FirstGroups() {
-    for (const int64_t query : scanned_) {
-      QueryThreshold& t = thresholds_[static_cast<size_t>(query)];
+  int64_t FirstGroups(size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      QueryThreshold& t = thresholds_[static_cast<size_t>(scanned_[i])];
       t.Refresh();
       if (!(t.threshold() < std::numeric_limits<double>::infinity())) return 1;
     }
@@ -188,12 +222,14 @@ class CertifiedScanner::Impl {
     packed_is_stale_ = false;
   }
 
-  void FillChunk(int64_t row, int64_t groups, int64_t begin, int64_t end_row,
-                 Chunk& chunk) {
+  // Returns how many rows are live.
+  int64_t FillChunk(int64_t row, int64_t groups, int64_t begin, int64_t end_row,
+                    Chunk& chunk) {
     const int64_t panel_end = (row / kPanelRows + 1) * kPanelRows;
     const int64_t end = std::min(panel_end, end_row);
     chunk.row = row;
     chunk.groups = std::min(groups, (end - row + kGroupRows - 1) / kGroupRows);
+    int64_t live_rows = 0;
     for (int64_t g = 0; g < chunk.groups; ++g) {
       const int64_t first = row + g * kGroupRows;
       uint64_t word = ~uint64_t{0};
@@ -202,23 +238,27 @@ class CertifiedScanner::Impl {
       if (end_row - first < kGroupRows) {
         word &= ~(~uint64_t{0} << (end_row - first));
       }
-      live_rows_ += absl::popcount(word);
+      live_rows += absl::popcount(word);
       if (codes_.slack().fault == CertifiedFault::kDeadRowsTestified) {
         word = ~uint64_t{0} >> std::max<int64_t>(0, first + 64 - end_row);
       }
       chunk.live[g] = word;
     }
+    return live_rows;
   }
 
-  // The cut of the i-th query scanned.
-  void RefreshCut(size_t i, int64_t panel) {
+  // The cut of the i-th query scanned. Cuts of many queries are shared by
+  // several panels, as making them takes time.
+  void RefreshCut(size_t i, int64_t chunk_panel) {
+    const int64_t panel = chunk_panel / cut_panels_;
     const int64_t query = scanned_[i];
     QueryThreshold& t = thresholds_[static_cast<size_t>(query)];
     t.Refresh();
     if (cuts_[i].panel == panel && cuts_[i].threshold == t.threshold()) return;
     cuts_[i] = {panel, t.threshold()};
-    const CertifiedCut cut = CutFor(codes_, queries_.query(query),
-                                    codes_.panel(panel), t.threshold());
+    const CertifiedCut cut =
+        CutFor(codes_, queries_.query(query),
+               panels_[static_cast<size_t>(panel)], t.threshold());
     cut_a_[i] = cut.a;
     cut_b_[i] = cut.b;
     cut_k_[i] = cut.k;
@@ -270,9 +310,10 @@ class CertifiedScanner::Impl {
     return found;
   }
 
-  bool ScanTile(const Chunk& chunk, size_t first, const Stop& stop) {
+  bool ScanTile(const Chunk& chunk, size_t first, size_t last,
+                const Stop& stop) {
     const int64_t count =
-        std::min(tile_queries_, static_cast<int64_t>(scanned_.size() - first));
+        std::min(tile_queries_, static_cast<int64_t>(last - first));
     const int64_t panel = chunk.row / kPanelRows;
     for (int64_t i = 0; i < count; ++i) {
       RefreshCut(first + static_cast<size_t>(i), panel);
@@ -330,6 +371,8 @@ class CertifiedScanner::Impl {
   std::vector<int32_t> packed_quads_;
   std::vector<int32_t> packed_starts_;
   bool packed_is_stale_ = false;
+  int64_t cut_panels_ = 1;
+  std::vector<CertifiedPanel> panels_;  // maxima over cut_panels_ each
   std::vector<CutKey> cuts_;
   std::vector<float> cut_a_;
   std::vector<float> cut_b_;

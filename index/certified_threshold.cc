@@ -41,10 +41,6 @@ int64_t RowsAhead(int64_t dimension) {
   return std::clamp<int64_t>(kFloatsAhead / dimension, 1, 8);
 }
 
-CertifiedScore ScoreOf(const CertifiedCodes& codes, int64_t row, int32_t ip) {
-  return {*codes.a(row), *codes.b(row), ip};
-}
-
 const CertifiedPanel& PanelOf(const CertifiedCodes& codes, int64_t row) {
   return codes.panel(row / CertifiedCodes::kPanelRows);
 }
@@ -77,12 +73,11 @@ QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
 void QueryThreshold::Testify() {
   const CertifiedCodes& codes = queries_.codes();
   const CertifiedQuery& query = queries_.query(query_);
-  for (size_t i = bounded_; i < pending_.size(); ++i) {
+  for (size_t i = testified_; i < pending_.size(); ++i) {
     const Pending& p = pending_[i];
-    const CertifiedScore score = ScoreOf(codes, p.row, p.ip);
     // An upper bound that cannot lower the threshold is not worth its roots.
-    if (Estimate(codes, query, score) > threshold_) continue;
-    uppers_.push_back(UpperBound(codes, query, PanelOf(codes, p.row), score));
+    if (Estimate(codes, query, p.score) > threshold_) continue;
+    uppers_.push_back(UpperBound(codes, query, PanelOf(codes, p.row), p.score));
   }
   LowerToKthUpper();
 }
@@ -104,32 +99,23 @@ bool QueryThreshold::RuledOut(double lower) const {
   return lower > threshold_;
 }
 
-// New rows are tested by what is cheap; those that stay are bounded, once.
 void QueryThreshold::DropRuledOut() {
   Testify();
   const CertifiedCodes& codes = queries_.codes();
-  const CertifiedQuery& query = queries_.query(query_);
-  const CertifiedTest test(codes, query, threshold_);
+  const CertifiedTest test(codes, queries_.query(query_), threshold_);
   const bool dead_testify =
       codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
       rows_.live != nullptr;
   size_t kept = 0;
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    Pending p = pending_[i];
-    if (i >= bounded_) {
-      const CertifiedPanel& panel = PanelOf(codes, p.row);
-      const CertifiedScore score = ScoreOf(codes, p.row, p.ip);
-      if (!test.MayStay(panel, score)) continue;
-      p.lower = LowerBound(codes, query, panel, score);
-      if (dead_testify && (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0) {
-        continue;
-      }
-    }
+  for (const Pending& p : pending_) {
+    const bool stays =
+        test.MayStay(PanelOf(codes, p.row), p.score) &&
+        !(dead_testify && (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0);
     pending_[kept] = p;
-    kept += RuledOut(p.lower) ? 0 : 1;
+    kept += stays ? 1 : 0;
   }
   pending_.resize(kept);
-  bounded_ = kept;
+  testified_ = kept;
 }
 
 bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
@@ -145,19 +131,27 @@ bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
 bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
   Refresh();
   DropRuledOut();
-  std::sort(pending_.begin(), pending_.end(),
-            [](const Pending& a, const Pending& b) {
+  for (const Pending& p : pending_) {
+    candidates_.push_back(
+        {LowerBound(queries_.codes(), queries_.query(query_),
+                    PanelOf(queries_.codes(), p.row), p.score),
+         p.row});
+  }
+  pending_.clear();
+  testified_ = 0;
+  std::sort(candidates_.begin(), candidates_.end(),
+            [](const Candidate& a, const Candidate& b) {
               return a.lower != b.lower ? a.lower < b.lower : a.row < b.row;
             });
   const ScanQueries& queries = queries_.queries();
   const VectorView q = queries.query(query_);
   const bool with_norms = queries.metric() != Metric::kSquaredL2;
   const auto ahead = static_cast<size_t>(RowsAhead(rows_.rows.d));
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    const Pending& p = pending_[i];
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Candidate& p = candidates_[i];
     if (RuledOut(p.lower)) break;
-    if (i + ahead < pending_.size()) {
-      PrefetchRow(rows_.rows.row(pending_[i + ahead].row));
+    if (i + ahead < candidates_.size()) {
+      PrefetchRow(rows_.rows.row(candidates_[i + ahead].row));
     }
     if (stop(rows_.rows.d * int64_t{sizeof(float)})) return false;
     const double distance =
@@ -172,8 +166,7 @@ bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
       LowerToKthUpper();
     }
   }
-  pending_.clear();
-  bounded_ = 0;
+  candidates_.clear();
   if (shared_ != nullptr) shared_->Lower(threshold_);
   return true;
 }

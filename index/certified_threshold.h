@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "index/certified_bound.h"
+#include "index/certified_codes.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
 #include "index/shared_threshold.h"
@@ -39,7 +41,9 @@ class QueryThreshold {
 
   // Takes a row that the kernel let pass.
   void Add(int64_t row, int32_t ip) {
-    pending_.push_back({static_cast<int32_t>(row), ip});
+    const CertifiedCodes& codes = queries_.codes();
+    pending_.push_back(
+        {static_cast<int32_t>(row), {*codes.a(row), *codes.b(row), ip}});
   }
 
   // Too many rows are pending: Shrink() should be called.
@@ -60,8 +64,12 @@ class QueryThreshold {
  private:
   struct Pending {
     int32_t row = 0;
-    int32_t ip = 0;
-    double lower = 0;  // among the first bounded_
+    CertifiedScore score;
+  };
+  // A row to be re-scored.
+  struct Candidate {
+    double lower = 0;  // bound on its distance
+    int32_t row = 0;
   };
 
   void Lower(double threshold) {
@@ -81,7 +89,8 @@ class QueryThreshold {
   double threshold_;
   std::vector<double> uppers_;  // the k least, in any order
   std::vector<Pending> pending_;
-  size_t bounded_ = 0;  // rows from here on are new
+  std::vector<Candidate> candidates_;  // scratch of Rescore
+  size_t testified_ = 0;  // rows from here on are not among uppers_ yet
   int64_t evaluated_ = 0;
 };
 
