@@ -110,8 +110,26 @@ KMeansScale ScaleFor(Metric metric, const KMeansExtent& extent,
   return scale;
 }
 
+bool ScaleFits(const KMeansScale& scale, const KMeansExtent& extent) {
+  const KMeansScale finest = ScaleFor(Metric::kSquaredL2, extent, {});
+  if (scale.sum_exponents.size() != extent.max_product.size()) return false;
+  const auto in_range = [](int32_t e) { return e >= -1000 && e <= 1000; };
+  for (size_t j = 0; j < scale.sum_exponents.size(); ++j) {
+    const int32_t e = scale.sum_exponents[j];
+    if (!in_range(e)) return false;
+    if (extent.max_product[j] > 0 && e > finest.sum_exponents[j]) return false;
+  }
+  const int n_bits = LogCeil(std::max<int64_t>(1, extent.rows));
+  return in_range(scale.objective_exponent) &&
+         scale.weight_exponent >= -1000 &&
+         scale.weight_exponent + ExponentAbove(extent.max_weight) <=
+             61 - n_bits;
+}
+
 absl::int128 ToFixed128(double value, int32_t exponent) {
-  const double scaled = std::ldexp(value, exponent);
+  const double scaled =
+      std::min(std::max(std::ldexp(value, exponent), -0x1p125), 0x1p125);
+  if (!(std::fabs(scaled) >= 0)) return 0;
   if (std::fabs(scaled) < 0x1p52) return std::llrint(scaled);
   return absl::int128(scaled);
 }
@@ -124,9 +142,11 @@ double FromFixed64(int64_t value, int32_t exponent) {
   return std::ldexp(static_cast<double>(value), -exponent);
 }
 
-FixedPointAdder::FixedPointAdder(const KMeansScale& scale)
+FixedPointAdder::FixedPointAdder(const KMeansScale& scale, int64_t rows)
     : weight_exponent_(scale.weight_exponent),
-      objective_exponent_(scale.objective_exponent) {
+      objective_exponent_(scale.objective_exponent),
+      objective_limit_(absl::int128(1)
+                       << (124 - LogCeil(std::max<int64_t>(1, rows)))) {
   for (int32_t e : scale.sum_exponents) {
     factors_.push_back(std::ldexp(1.0, e));
   }

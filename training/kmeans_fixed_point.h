@@ -18,6 +18,7 @@
 #ifndef COTERIE_TRAINING_KMEANS_FIXED_POINT_H_
 #define COTERIE_TRAINING_KMEANS_FIXED_POINT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -64,7 +65,12 @@ struct KMeansScale {
 KMeansScale ScaleFor(Metric metric, const KMeansExtent& extent,
                      absl::Span<const float> centres);
 
-// value * 2^exponent, to the nearest integer. REQUIRES: below 2^126.
+// Whether sums, weights and objectives of a shard with this extent stay in
+// range: a scale that came over the wire may be wrong.
+bool ScaleFits(const KMeansScale& scale, const KMeansExtent& extent);
+
+// value * 2^exponent, to the nearest integer, but at most 2^125 in magnitude.
+// NaN is 0.
 absl::int128 ToFixed128(double value, int32_t exponent);
 double FromFixed128(absl::int128 value, int32_t exponent);
 // value * 2^-exponent, rounded once.
@@ -73,7 +79,9 @@ double FromFixed64(int64_t value, int32_t exponent);
 // Adds rows to sums; a scale made ready for it. Immutable; any thread.
 class FixedPointAdder {
  public:
-  explicit FixedPointAdder(const KMeansScale& scale);
+  // `rows`: how many objectives will be added up; each is cut at 2^124 / rows,
+  // which is beyond what a fitting scale lets them be.
+  FixedPointAdder(const KMeansScale& scale, int64_t rows);
 
   // A positive weight is at least 1 unit, so that only a cluster without one
   // counts as empty.
@@ -92,13 +100,15 @@ class FixedPointAdder {
                   double weight, int64_t sign, int64_t* sums) const;
   // w * distance in units.
   absl::int128 Objective(double weight, double distance) const {
-    return ToFixed128(weight * distance, objective_exponent_);
+    return std::min(ToFixed128(weight * distance, objective_exponent_),
+                    objective_limit_);
   }
 
  private:
   std::vector<double> factors_;  // 2^exponent
   int32_t weight_exponent_;
   int32_t objective_exponent_;
+  absl::int128 objective_limit_;
 };
 
 }  // namespace coterie

@@ -110,7 +110,7 @@ void KMeansJob::FinishAssign() {
 void KMeansJob::FinishRelocate() {
   const int64_t d = state_.options.dimension;
   KMeansCentres& centres = state_.centres;
-  const FixedPointAdder adder(state_.scale);
+  const FixedPointAdder adder(state_.scale, 1);
   std::vector<size_t> order(merged_.picks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {

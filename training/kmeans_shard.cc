@@ -25,6 +25,8 @@ namespace coterie {
 namespace {
 
 constexpr int64_t kRowsPerTask = 512;
+// Far above 2 + ln k.
+constexpr int64_t kMaxDraws = 1024;
 
 }  // namespace
 
@@ -63,6 +65,9 @@ absl::Status KMeansShard::Check(const KMeansStep& step) const {
     return bad("rows are not of the shard's dimension");
   }
   if (step.count < 0 || step.first_row < 0) return bad("a negative count");
+  if (step.kind == KMeansStepKind::kDraw && step.count > kMaxDraws) {
+    return bad("too many draws");
+  }
   for (size_t i = 0; i < step.rows.size(); i += static_cast<size_t>(d_)) {
     const absl::Status valid = ValidateVector(
         rows_.metric(),
@@ -119,13 +124,14 @@ absl::StatusOr<KMeansPartial> KMeansShard::Answer(
 }
 
 absl::StatusOr<KMeansPartial> KMeansShard::Totals(const KMeansStep& step) {
-  if (static_cast<int64_t>(step.scale.sum_exponents.size()) != d_) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("a scale of %d columns for rows of %d",
-                        step.scale.sum_exponents.size(), d_));
+  if (!ScaleFits(step.scale, ExtentOf(rows_))) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "k-means step %d: a scale of %d columns that does not fit the %d rows "
+        "of %d here",
+        step.number, step.scale.sum_exponents.size(), rows_.size(), d_));
   }
   scale_ = step.scale;
-  adder_.emplace(scale_);
+  adder_.emplace(scale_, rows_.size());
   KMeansPartial partial;
   partial.sums.assign(static_cast<size_t>(d_), 0);
   partial.weights.assign(1, 0);

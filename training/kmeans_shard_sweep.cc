@@ -15,8 +15,20 @@
 namespace coterie {
 namespace {
 
+// Also that nothing overflows while these rows move.
 bool Fits(const KMeansToken& token, size_t k, size_t d, int64_t rows) {
-  return token.sums.size() == k * d && token.weights.size() == k &&
+  const auto small = [](int64_t v, int64_t limit) {
+    return v >= -limit && v <= limit;
+  };
+  for (const auto* values : {&token.sums, &token.weights}) {
+    for (int64_t v : *values) {
+      if (!small(v, int64_t{1} << 61)) return false;
+    }
+  }
+  constexpr int64_t kMaxRows = int64_t{1} << 48;
+  return token.rows <= kMaxRows && small(token.unmoved, kMaxRows) &&
+         small(token.quiet, kMaxRows) && small(token.step, 64 * kMaxRows) &&
+         small(token.moves, int64_t{1} << 61) && token.sums.size() == k * d && token.weights.size() == k &&
          token.live.size() == k && token.changed.size() == k &&
          token.quick.size() == k && token.offset >= 0 && token.rows >= rows &&
          token.offset <= token.rows - rows;

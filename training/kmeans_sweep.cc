@@ -26,7 +26,7 @@ class Sweeper {
           KMeansToken& token)
       : rows_(rows),
         scale_(scale),
-        adder_(scale),
+        adder_(scale, rows.size()),
         labels_(labels),
         others_(others),
         token_(token),
