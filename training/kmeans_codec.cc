@@ -125,7 +125,7 @@ class Reader {
 };
 
 bool KnownKind(KMeansStepKind kind) {
-  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kSweep;
+  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kSilhouette;
 }
 
 bool KnownForm(KMeansSumForm form) {
@@ -209,7 +209,8 @@ int64_t KMeansStepBytes(const KMeansStep& step) {
   const int64_t scale = static_cast<int64_t>(step.scale.sum_exponents.size());
   return kKMeansStepHeaderBytes + 4 * static_cast<int64_t>(step.rows.size()) +
          FlagBytes(step.touched.size()) + FlagBytes(step.active.size()) +
-         (scale > 0 ? 4 * scale + 8 : 0) + TokenBytes(step.token);
+         (scale > 0 ? 4 * scale + 8 : 0) + TokenBytes(step.token) +
+         8 * static_cast<int64_t>(step.values.size());
 }
 
 int64_t KMeansPartialBytes(const KMeansPartial& partial) {
@@ -246,6 +247,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
   out.PutSize(step.active.size());
   out.PutSize(step.scale.sum_exponents.size());
   out.PutSize(step.token.weights.size());
+  out.PutSize(step.values.size());
   out.PutAll(step.rows);
   out.PutFlags(step.touched);
   out.PutFlags(step.active);
@@ -255,6 +257,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
     out.Put(step.scale.objective_exponent);
   }
   PutToken(step.token, out);
+  out.PutAll(step.values);
   return out.Take();
 }
 
@@ -283,6 +286,7 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   const uint64_t active = in.Get<uint64_t>();
   const uint64_t columns = in.Get<uint64_t>();
   const uint64_t token = in.Get<uint64_t>();
+  const uint64_t values = in.Get<uint64_t>();
   in.GetAll(rows, step.rows);
   in.GetFlags(touched, step.touched);
   in.GetFlags(active, step.active);
@@ -292,6 +296,7 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
     step.scale.objective_exponent = in.Get<int32_t>();
   }
   GetToken(token, in, step.token);
+  in.GetAll(values, step.values);
   const absl::Status status = in.Finish("a k-means step");
   if (!status.ok()) return status;
   return step;

@@ -120,8 +120,7 @@ bool ScaleFits(const KMeansScale& scale, const KMeansExtent& extent) {
     if (extent.max_product[j] > 0 && e > finest.sum_exponents[j]) return false;
   }
   const int n_bits = LogCeil(std::max<int64_t>(1, extent.rows));
-  return in_range(scale.objective_exponent) &&
-         scale.weight_exponent >= -1000 &&
+  return in_range(scale.objective_exponent) && scale.weight_exponent >= -1000 &&
          scale.weight_exponent + ExponentAbove(extent.max_weight) <=
              61 - n_bits;
 }

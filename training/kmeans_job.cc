@@ -31,7 +31,9 @@ bool NeedsLabels(const KMeansCheckpoint& state) {
           state.phase == KMeansPhase::kRelocate ||
           state.phase == KMeansPhase::kPolish ||
           state.phase == KMeansPhase::kFinal ||
-          state.phase == KMeansPhase::kLast);
+          state.phase == KMeansPhase::kLast ||
+          state.phase == KMeansPhase::kMeasure ||
+          state.phase == KMeansPhase::kSilhouette);
 }
 
 int64_t LogFloor(int64_t k) {
@@ -146,6 +148,15 @@ void KMeansJob::FillStep() {
       return;
     case KMeansPhase::kPolish:
       return FillPolishStep();
+    case KMeansPhase::kBatch:
+    case KMeansPhase::kReassign:
+      return FillBatchStep();
+    case KMeansPhase::kMeasure:
+      step_.kind = KMeansStepKind::kMeasure;
+      step_.base = assigned_number_;
+      return;
+    case KMeansPhase::kSilhouette:
+      return FillSilhouetteStep();
     default:
       FillSeedStep();
   }
@@ -262,6 +273,14 @@ void KMeansJob::Advance() {
       return FinishRelocate();
     case KMeansPhase::kPolish:
       return FinishPolish();
+    case KMeansPhase::kBatch:
+      return FinishBatch();
+    case KMeansPhase::kReassign:
+      return FinishReassign();
+    case KMeansPhase::kMeasure:
+      return FinishMeasure();
+    case KMeansPhase::kSilhouette:
+      return FinishSilhouette();
     default:
       return AdvanceSeeding();
   }
@@ -331,8 +350,8 @@ KMeansResult KMeansJob::Result() const {
   KMeansResult result;
   result.centres = state_.best.rows;
   result.active = state_.best.active;
-  for (int64_t w : state_.best.weights) {
-    result.weights.push_back(FromFixed64(w, state_.scale.weight_exponent));
+  result.weights = BestWeights();
+  for (double w : result.weights) {
     if (w > 0) ++result.non_empty;
   }
   result.objective =
@@ -340,6 +359,7 @@ KMeansResult KMeansJob::Result() const {
   result.iterations = state_.best_iterations;
   result.run = state_.best_run;
   result.stop = state_.best_stop;
+  result.quality = state_.quality;
   return result;
 }
 

@@ -42,6 +42,7 @@
 #include "index/metric.h"
 #include "training/kmeans_fixed_point.h"
 #include "training/kmeans_messages.h"
+#include "training/kmeans_quality.h"
 
 namespace coterie {
 
@@ -110,8 +111,25 @@ struct KMeansOptions {
   KMeansEmptyPolicy empty = KMeansEmptyPolicy::kRelocate;
   KMeansAlgorithm algorithm = KMeansAlgorithm::kHamerly;
   KMeansSumForm form = KMeansSumForm::kInt64;
+  // Above 0: mini-batches of about this many rows instead of all; then
+  // max_iterations counts epochs, and a last assignment of all rows follows.
+  // Every row is in one batch of each epoch, by a hash of its id, so a batch
+  // is the same set of rows for any number of shards. `tolerance` then applies
+  // to the movement by one batch.
+  int64_t batch_rows = 0;
+  // Batches without a new least average J before a mini-batch run ends.
+  int64_t patience = 10;
+  // Centres with fewer rows than this part of the largest are moved onto random
+  // rows; 0: never.
+  double reassignment_ratio = 0.01;
+
   KMeansPolish polish = KMeansPolish::kNone;
   int64_t polish_passes = 100;  // optimal stages at most
+
+  // Whether to measure the result, and how many rows (about, by a hash of
+  // their ids) the silhouette takes: each costs k distances.
+  bool measure = false;
+  int64_t silhouette_rows = 0;
 
   friend bool operator==(const KMeansOptions&, const KMeansOptions&) = default;
 };
@@ -119,7 +137,8 @@ struct KMeansOptions {
 // OK, or INVALID_ARGUMENT naming the option, its value and its range.
 absl::Status ValidateKMeansOptions(const KMeansOptions& options);
 
-// One assignment.
+// One assignment, or one epoch of mini-batches: J of each batch before the
+// centres move, added up.
 struct KMeansProgress {
   int32_t run = 0;
   int64_t iteration = 0;  // from 1
@@ -162,11 +181,33 @@ enum class KMeansPhase : uint8_t {
   kWeigh,
   kAssign,
   kRelocate,
+  kBatch,
+  kReassign,
   kPolish,
   kFinal,  // labels that fit a run's final centres
   kLast,   // labels that fit the best run's
+  kMeasure,
+  kSilhouette,
   kDone,
   kFailed,
+};
+
+// Where a mini-batch run stands.
+struct KMeansBatchState {
+  int64_t number = 0;             // of the batch in progress
+  std::vector<double> counts;     // k: weight that each centre ever got
+  std::vector<int64_t> reassign;  // centres to move
+  int64_t rows_since = 0;         // the last reassignment
+  double average = 0;             // exponentially weighted J a unit of weight
+  double least = 0;               // of the averages so far
+  int64_t averaged = 0;
+  int64_t worse = 0;  // batches since the least
+  double epoch_objective = 0;
+  int64_t epoch_rows = 0;
+  int64_t evaluated = 0;
+
+  friend bool operator==(const KMeansBatchState&,
+                         const KMeansBatchState&) = default;
 };
 
 // All that a job knows between steps.
@@ -195,6 +236,8 @@ struct KMeansCheckpoint {
   // (previous J - J) / previous J at the last assignment.
   double fall = 0;
 
+  KMeansBatchState batch;
+
   // Before the polish; kept until its gain is known.
   KMeansCentres unpolished;
   bool polished = false;
@@ -203,6 +246,7 @@ struct KMeansCheckpoint {
   int32_t best_run = -1;
   int64_t best_iterations = 0;
   KMeansStop best_stop = KMeansStop::kNone;
+  KMeansQuality quality;
   std::vector<KMeansProgress> progress;
 
   friend bool operator==(const KMeansCheckpoint&,
@@ -219,6 +263,7 @@ struct KMeansResult {
   int64_t iterations = 0;  // of the best run, as scikit-learn counts
   int32_t run = 0;
   KMeansStop stop = KMeansStop::kNone;
+  KMeansQuality quality;  // if asked for
 };
 
 // OK, or INVALID_ARGUMENT: sizes, flags and numbers that no job produces.
@@ -302,6 +347,23 @@ class KMeansJob {
   bool SetMean(int64_t j);
   void FinishRun();
   void GoToFinal(KMeansStop stop);
+
+  // kmeans_job_batch.cc
+  int64_t BatchesPerEpoch() const;
+  void StartBatches();
+  void FillBatchStep();
+  void FinishBatch();
+  double MoveTowardsBatch();
+  void EndBatch(double shift, KMeansStop stop);
+  bool WantsReassignment();
+  void FinishReassign();
+
+  // kmeans_job_measure.cc
+  void Finish();
+  void FillSilhouetteStep();
+  void FinishMeasure();
+  void FinishSilhouette();
+  std::vector<double> BestWeights() const;
 
   // kmeans_job_polish.cc
   bool WantsPolish() const;

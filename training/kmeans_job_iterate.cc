@@ -75,10 +75,7 @@ void KMeansJob::FinishAssign() {
   state_.assigned = state_.centres;
   assigned_number_ = step_.number;
   state_.progress.push_back(MakeProgress());
-  if (state_.phase == KMeansPhase::kLast) {
-    state_.phase = KMeansPhase::kDone;
-    return;
-  }
+  if (state_.phase == KMeansPhase::kLast) return Finish();
   if (state_.phase == KMeansPhase::kFinal) return FinishRun();
   const absl::int128 now = state_.assigned.objective;
   if (!first && merged_.moved > 0 && now >= previous.objective) {
@@ -251,10 +248,7 @@ void KMeansJob::FinishRun() {
     ++state_.run;
     return StartRun();
   }
-  if (state_.best_run == state_.run) {
-    state_.phase = KMeansPhase::kDone;
-    return;
-  }
+  if (state_.best_run == state_.run) return Finish();
   state_.centres = state_.best;
   state_.phase = KMeansPhase::kLast;
 }

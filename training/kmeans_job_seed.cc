@@ -246,6 +246,7 @@ void KMeansJob::SeedsAreCentres() {
   seeds_known_ = 0;
   state_.iteration = 1;
   state_.phase = KMeansPhase::kAssign;
+  if (state_.options.batch_rows > 0) StartBatches();
 }
 
 }  // namespace coterie

@@ -46,6 +46,7 @@ absl::Status CheckSums(const KMeansStep& step, int64_t k, int64_t d,
   if (step.base == 0 && expected == KMeansSumForm::kChanged) {
     expected = KMeansSumForm::kInt64;
   }
+  if (step.kind == KMeansStepKind::kBatch) expected = KMeansSumForm::kChanged;
   if (partial.form != expected) {
     return Misfit(partial, "form of sums", static_cast<double>(partial.form));
   }
@@ -62,7 +63,8 @@ absl::Status CheckSums(const KMeansStep& step, int64_t k, int64_t d,
     return Misfit(partial, "number of sums",
                   static_cast<double>(partial.sums.size()));
   }
-  if (partial.form == KMeansSumForm::kInt64) {
+  if (partial.form == KMeansSumForm::kInt64 ||
+      step.kind == KMeansStepKind::kBatch) {
     for (int64_t w : partial.weights) {
       if (w < 0) {
         return Misfit(partial, "weight of a centre", static_cast<double>(w));
@@ -224,6 +226,7 @@ absl::Status CheckKMeansPartial(const KMeansStep& step, int64_t k, int64_t d,
     case KMeansStepKind::kDraw:
     case KMeansStepKind::kSample:
     case KMeansStepKind::kFarthest:
+    case KMeansStepKind::kBatchPick:
       return CheckPicks(step, k, d, partial);
     case KMeansStepKind::kTry:
       return CheckPotentials(rows, partial);
@@ -235,7 +238,15 @@ absl::Status CheckKMeansPartial(const KMeansStep& step, int64_t k, int64_t d,
                  : Misfit(partial, "number of weights",
                           static_cast<double>(partial.weights.size()));
     case KMeansStepKind::kAssign:
+    case KMeansStepKind::kBatch:
       return CheckSums(step, k, d, partial);
+    case KMeansStepKind::kMeasure:
+      return CheckPotentials(2 * k, partial);
+    case KMeansStepKind::kSilhouette:
+      return SizeIs(partial.potentials, 2) && partial.potentials[1] >= 0
+                 ? absl::OkStatus()
+                 : Misfit(partial, "potentials",
+                          static_cast<double>(partial.potentials.size()));
     case KMeansStepKind::kSweep:
       return CheckToken(step, k, d, partial);
   }

@@ -71,7 +71,24 @@ enum class KMeansStepKind : uint8_t {
   kFarthest = 10,
   // To one shard: token, round, base -> token, after a pass over its rows
   kSweep = 11,
+  // rows (centres), active, seed, round, count -> sums, weights, objective of
+  // the rows of batch `round`, of which an epoch has `count`; moved: how many
+  // rows those are. Only centres that got a row, where that is smaller.
+  kBatch = 12,
+  // seed, round, count, amount -> the `count` rows of batch `round`, of which
+  // an
+  // epoch has `amount`, with least keys
+  kBatchPick = 13,
+  // base -> potentials: of each cluster, J; then of each, the sum of w |x - c|
+  kMeasure = 14,
+  // base, seed, amount, values (of each cluster its mean square radius, then of
+  // each its weight) -> potentials: the sum of w s over rows picked with
+  // probability `amount`, and of w, in units of 2^-kSilhouetteExponent and of
+  // weight; s of kmeans_quality.h
+  kSilhouette = 15,
 };
+
+inline constexpr int kSilhouetteExponent = 40;
 
 // What goes from shard to shard in Hartigan and Wong's algorithm: the clusters
 // as they are after the last move, and where each was last changed. Names of AS
@@ -121,6 +138,8 @@ struct KMeansStep {
   int64_t base = 0;
   KMeansAlgorithm algorithm = KMeansAlgorithm::kHamerly;
   KMeansSumForm form = KMeansSumForm::kInt64;
+
+  std::vector<double> values;
 
   // Who has to answer; -1: every shard.
   int32_t shard = -1;

@@ -88,9 +88,14 @@ absl::Status ValidateKMeansOptions(const KMeansOptions& options) {
       InRange("empty", static_cast<double>(options.empty), 1, 4),
       InRange("algorithm", static_cast<double>(options.algorithm), 1, 3),
       InRange("form", static_cast<double>(options.form), 1, 3),
+      InRange("batch_rows", static_cast<double>(options.batch_rows), 0, kMost),
+      InRange("patience", static_cast<double>(options.patience), 1, kMost),
+      InRange("reassignment_ratio", options.reassignment_ratio, 0, 1),
       InRange("polish", static_cast<double>(options.polish), 1, 2),
       InRange("polish_passes", static_cast<double>(options.polish_passes), 1,
               kMost),
+      InRange("silhouette_rows", static_cast<double>(options.silhouette_rows),
+              0, kMost),
       InRange("metric", static_cast<double>(options.metric), 1, 3),
   };
   for (const absl::Status& check : checks) {
@@ -119,9 +124,10 @@ absl::Status ValidateKMeansCheckpoint(const KMeansCheckpoint& checkpoint) {
   const bool started = checkpoint.phase > KMeansPhase::kTotals &&
                        checkpoint.phase <= KMeansPhase::kDone;
   const bool iterating = checkpoint.phase >= KMeansPhase::kAssign &&
-                         checkpoint.phase <= KMeansPhase::kLast;
+                         checkpoint.phase <= KMeansPhase::kSilhouette;
   const bool measured = checkpoint.phase == KMeansPhase::kRelocate ||
-                        checkpoint.phase == KMeansPhase::kLast;
+                        (checkpoint.phase >= KMeansPhase::kLast &&
+                         checkpoint.phase <= KMeansPhase::kSilhouette);
   if (checkpoint.phase < KMeansPhase::kExtent ||
       checkpoint.phase > KMeansPhase::kFailed || checkpoint.number < 0 ||
       checkpoint.run < 0 || checkpoint.iteration < 0 ||
@@ -132,9 +138,17 @@ absl::Status ValidateKMeansCheckpoint(const KMeansCheckpoint& checkpoint) {
        checkpoint.scale.sum_exponents.size() != d) ||
       (started && checkpoint.extent.rows < options.k) ||
       (iterating && checkpoint.centres.rows.empty()) ||
+      ((checkpoint.phase == KMeansPhase::kBatch ||
+        checkpoint.phase == KMeansPhase::kReassign) &&
+       (options.batch_rows < 1 ||
+        checkpoint.batch.counts.size() != static_cast<size_t>(options.k))) ||
       (measured && checkpoint.assigned.sums.empty()) ||
-      (checkpoint.phase == KMeansPhase::kDone &&
-       checkpoint.best.rows.empty())) {
+      (checkpoint.phase >= KMeansPhase::kLast &&
+       checkpoint.phase <= KMeansPhase::kDone &&
+       checkpoint.best.weights.size() != static_cast<size_t>(options.k)) ||
+      (checkpoint.phase == KMeansPhase::kSilhouette &&
+       checkpoint.quality.objectives.size() !=
+           static_cast<size_t>(options.k))) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "k-means checkpoint: phase %d at step %d does not fit the rest of it",
         static_cast<int>(checkpoint.phase), checkpoint.number));

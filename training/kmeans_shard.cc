@@ -100,16 +100,21 @@ absl::StatusOr<KMeansPartial> KMeansShard::Answer(
       return Totals(step);
     case KMeansStepKind::kAssign:
       return Assign(step, workers, stop);
-    case KMeansStepKind::kFarthest:
-      if (assigned_ == 0 || assigned_ != step.base) {
-        return absl::FailedPreconditionError(absl::StrFormat(
-            "k-means step %d needs the labels of step %d; this shard has those "
-            "of %d",
-            step.number, step.base, assigned_));
-      }
+    case KMeansStepKind::kFarthest: {
+      const absl::Status base = CheckBase(step);
+      if (!base.ok()) return base;
       return Farthest(step);
+    }
+    case KMeansStepKind::kMeasure:
+      return Measure(step);
+    case KMeansStepKind::kSilhouette:
+      return Silhouette(step, workers, stop);
     case KMeansStepKind::kSweep:
       return Sweep(step, stop);
+    case KMeansStepKind::kBatch:
+      return Batch(step, workers, stop);
+    case KMeansStepKind::kBatchPick:
+      return BatchPick(step);
     case KMeansStepKind::kPick:
     case KMeansStepKind::kDraw:
     case KMeansStepKind::kTry:
@@ -121,6 +126,13 @@ absl::StatusOr<KMeansPartial> KMeansShard::Answer(
   return absl::InvalidArgumentError(
       absl::StrFormat("k-means step %d is of an unknown kind, %d", step.number,
                       static_cast<int>(step.kind)));
+}
+
+absl::Status KMeansShard::CheckBase(const KMeansStep& step) const {
+  if (assigned_ != 0 && assigned_ == step.base) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "k-means step %d needs the labels of step %d; this shard has those of %d",
+      step.number, step.base, assigned_));
 }
 
 absl::StatusOr<KMeansPartial> KMeansShard::Totals(const KMeansStep& step) {

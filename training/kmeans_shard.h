@@ -73,6 +73,7 @@ class KMeansShard {
                                        const KMeansWorkers& workers,
                                        absl::FunctionRef<bool()> stop);
   absl::StatusOr<KMeansPartial> Totals(const KMeansStep& step);
+  absl::Status CheckBase(const KMeansStep& step) const;
   KMeansPartial Farthest(const KMeansStep& step) const;
   // Calls body(worker, begin, end) for all rows in blocks; false if stopped.
   bool ForRows(const KMeansWorkers& workers, absl::FunctionRef<bool()> stop,
@@ -98,7 +99,7 @@ class KMeansShard {
   void Count(const std::vector<Worker>& gathered, KMeansPartial& partial);
   void FillSums(const KMeansStep& step, const std::vector<Worker>& gathered,
                 KMeansPartial& partial) const;
-  void FillChanged(const std::vector<Worker>& gathered,
+  void FillChanged(const std::vector<Worker>& gathered, size_t k,
                    KMeansPartial& partial) const;
 
   // kmeans_shard_seed.cc
@@ -116,6 +117,20 @@ class KMeansShard {
   KMeansPartial Potential() const;
   KMeansPartial Sample(const KMeansStep& step) const;
   KMeansPartial Weigh() const;
+
+  // kmeans_shard_batch.cc
+  absl::StatusOr<KMeansPartial> Batch(const KMeansStep& step,
+                                      const KMeansWorkers& workers,
+                                      absl::FunctionRef<bool()> stop);
+  absl::StatusOr<KMeansPartial> BatchPick(const KMeansStep& step);
+  absl::StatusOr<absl::Span<const int64_t>> BatchRows(const KMeansStep& step,
+                                                      int64_t batches);
+
+  // kmeans_shard_measure.cc
+  absl::StatusOr<KMeansPartial> Measure(const KMeansStep& step);
+  absl::StatusOr<KMeansPartial> Silhouette(const KMeansStep& step,
+                                           const KMeansWorkers& workers,
+                                           absl::FunctionRef<bool()> stop);
 
   // kmeans_shard_sweep.cc
   absl::StatusOr<KMeansPartial> Sweep(const KMeansStep& step,
@@ -154,6 +169,11 @@ class KMeansShard {
   int64_t known_ = 0;
   std::vector<double> seed_distances_;
   std::vector<int32_t> seed_labels_;
+
+  // Rows by batch of the epoch that was last asked for.
+  uint64_t epoch_hash_ = 0;
+  std::vector<int64_t> batch_rows_;
+  std::vector<int64_t> batch_begins_;
 
   // Hartigan and Wong: the assignment that it began with, each row's cluster
   // and the one that it would go to next [IC1, IC2].

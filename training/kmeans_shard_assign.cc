@@ -305,16 +305,15 @@ void KMeansShard::FillSums(const KMeansStep& step,
     return;
   }
   if (step.form == KMeansSumForm::kChanged && has_base_) {
-    FillChanged(gathered, partial);
+    FillChanged(gathered, weights_.size(), partial);
     return;
   }
   partial.sums = sums_;
   partial.weights = weights_;
 }
 
-void KMeansShard::FillChanged(const std::vector<Worker>& gathered,
+void KMeansShard::FillChanged(const std::vector<Worker>& gathered, size_t k,
                               KMeansPartial& partial) const {
-  const size_t k = weights_.size();
   const size_t d = static_cast<size_t>(d_);
   std::vector<uint8_t> touched(k, 0);
   for (const Worker& worker : gathered) {

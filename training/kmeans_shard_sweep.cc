@@ -28,9 +28,10 @@ bool Fits(const KMeansToken& token, size_t k, size_t d, int64_t rows) {
   constexpr int64_t kMaxRows = int64_t{1} << 48;
   return token.rows <= kMaxRows && small(token.unmoved, kMaxRows) &&
          small(token.quiet, kMaxRows) && small(token.step, 64 * kMaxRows) &&
-         small(token.moves, int64_t{1} << 61) && token.sums.size() == k * d && token.weights.size() == k &&
-         token.live.size() == k && token.changed.size() == k &&
-         token.quick.size() == k && token.offset >= 0 && token.rows >= rows &&
+         small(token.moves, int64_t{1} << 61) && token.sums.size() == k * d &&
+         token.weights.size() == k && token.live.size() == k &&
+         token.changed.size() == k && token.quick.size() == k &&
+         token.offset >= 0 && token.rows >= rows &&
          token.offset <= token.rows - rows;
 }
 

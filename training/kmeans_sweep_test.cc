@@ -5,11 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <random>
-#include <sstream>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,24 +18,6 @@
 
 namespace coterie {
 namespace {
-
-KMeansData ReadCsv(const std::string& path) {
-  KMeansData data;
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  std::string line;
-  while (std::getline(file, line)) {
-    std::stringstream cells(line);
-    std::string cell;
-    int64_t d = 0;
-    while (std::getline(cells, cell, ',')) {
-      data.rows.push_back(std::stof(cell));
-      ++d;
-    }
-    data.d = d;
-  }
-  return data;
-}
 
 // Shard s holds a consecutive part of the ids.
 std::vector<int32_t> Consecutive(int64_t n, int32_t shards) {

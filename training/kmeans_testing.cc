@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -55,6 +58,22 @@ KMeansData HeavyTailed(int64_t n, int64_t d, std::mt19937_64& random) {
                    static_cast<int>(random() % 40) - 20);
     data.rows.push_back(
         static_cast<float>(random() % 2 == 0 ? magnitude : -magnitude));
+  }
+  return data;
+}
+
+KMeansData ReadCsv(const std::string& path) {
+  KMeansData data;
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    std::stringstream cells(line);
+    std::string cell;
+    int64_t d = 0;
+    for (; std::getline(cells, cell, ','); ++d) {
+      data.rows.push_back(std::stof(cell));
+    }
+    data.d = d;
   }
   return data;
 }

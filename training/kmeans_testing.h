@@ -43,6 +43,9 @@ KMeansData Blobs(int64_t n, int64_t d, int64_t blobs, double spread,
 // Signs and magnitudes over 40 binary orders: float sums depend on their order.
 KMeansData HeavyTailed(int64_t n, int64_t d, std::mt19937_64& random);
 
+// Rows of comma-separated numbers.
+KMeansData ReadCsv(const std::string& path);
+
 // KMeansWorkers with `threads` threads.
 KMeansWorkers ThreadedWorkers(int32_t threads);
 
