@@ -71,8 +71,7 @@ Matrix ReadNpy(const std::string& path) {
   Matrix matrix;
   const size_t shape = header.find("'shape': (");
   if (!file || std::memcmp(magic, "\x93NUMPY\x01", 7) != 0 ||
-      header.find("'<f4'") == std::string::npos ||
-      shape == std::string::npos ||
+      header.find("'<f4'") == std::string::npos || shape == std::string::npos ||
       std::sscanf(header.c_str() + shape, "'shape': (%ld, %ld", &matrix.n,
                   &matrix.d) != 2) {
     std::fprintf(stderr, "%s: not a float32 matrix of numpy 1.0\n",
