@@ -1,0 +1,432 @@
+// What every kind of index owes its callers: the same cases for the exact scan,
+// the certified scan, the tree and LSH, each at its exact setting.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "index/certified_codes.h"
+#include "index/certified_query.h"
+#include "index/certified_scan.h"
+#include "index/distance.h"
+#include "index/exact_scan.h"
+#include "index/lsh.h"
+#include "index/metric.h"
+#include "index/test_vectors.h"
+#include "index/top_k.h"
+#include "index/tree.h"
+#include "index/tree_types.h"
+#include "index/vectors.h"
+
+namespace coterie {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Metric kMetrics[] = {Metric::kSquaredL2, Metric::kInnerProduct,
+                               Metric::kCosine};
+
+void OneByOne(int64_t count, absl::FunctionRef<void(int64_t)> task) {
+  for (int64_t i = 0; i < count; ++i) task(i);
+}
+
+// Points as a user names them.
+struct Points {
+  int64_t d = 1;
+  std::vector<PointId> ids;
+  std::vector<float> data;
+  std::vector<bool> dead;  // empty: none
+
+  int64_t n() const { return static_cast<int64_t>(ids.size()); }
+  RowsView view() const { return {data.data(), n(), d, d}; }
+};
+
+struct Outcome {
+  bool finished = false;
+  std::vector<std::vector<Neighbor>> answers;
+  std::vector<int64_t> accounted;  // rows of each query's account
+};
+
+// A kind of index over points, in whatever order of rows it wants.
+class Index {
+ public:
+  Index(Metric metric, const Points& points)
+      : metric_(metric), points_(points) {
+    order_.resize(points.ids.size());
+    std::iota(order_.begin(), order_.end(), 0);
+  }
+  virtual ~Index() = default;
+
+  Outcome Search(
+      const std::vector<float>& queries, int64_t k, double bound = kInfinity,
+      absl::FunctionRef<bool()> stop = [] { return false; }) const {
+    const int64_t m = static_cast<int64_t>(queries.size()) / points_.d;
+    const ScanQueries prepared(metric_,
+                               {queries.data(), m, points_.d, points_.d});
+    std::vector<TopK> tops(static_cast<size_t>(m), TopK(k, bound));
+    Outcome outcome;
+    outcome.accounted.resize(tops.size());
+    outcome.finished = Run(prepared, absl::MakeSpan(tops), outcome, stop);
+    for (TopK& top : tops) outcome.answers.push_back(top.TakeSorted());
+    return outcome;
+  }
+
+ protected:
+  virtual bool Run(const ScanQueries& queries, absl::Span<TopK> tops,
+                   Outcome& outcome, absl::FunctionRef<bool()> stop) const = 0;
+
+  // Lays the points out in order_.
+  void LayOut() {
+    for (int64_t i : order_) {
+      const size_t at = static_cast<size_t>(i);
+      const VectorView row = points_.view().row(i);
+      data_.insert(data_.end(), row.begin(), row.end());
+      ids_.push_back(points_.ids[at]);
+      norms_.push_back(CanonicalSquaredNorm(row));
+      if (live_.size() * 64 < ids_.size()) live_.push_back(0);
+      const bool dead = !points_.dead.empty() && points_.dead[at];
+      live_.back() |= uint64_t{!dead} << ((ids_.size() - 1) % 64);
+    }
+  }
+  RowsView view() const {
+    return {data_.data(), static_cast<int64_t>(ids_.size()), points_.d,
+            points_.d};
+  }
+  ScanRows rows() const {
+    return {view(), ids_.data(), norms_.data(), live_.data()};
+  }
+
+  const Metric metric_;
+  const Points points_;
+  std::vector<int64_t> order_;
+  std::vector<float> data_;
+  std::vector<PointId> ids_;
+  std::vector<double> norms_;
+  std::vector<uint64_t> live_;
+};
+
+class ExactIndex : public Index {
+ public:
+  ExactIndex(Metric metric, const Points& points) : Index(metric, points) {
+    LayOut();
+  }
+
+ protected:
+  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
+           absl::FunctionRef<bool()> stop) const override {
+    std::vector<ScanAccount> accounts(tops.size());
+    const bool finished = ExactScan(queries, rows(), 0, view().n, tops,
+                                    absl::MakeSpan(accounts), stop);
+    for (size_t q = 0; q < tops.size(); ++q) {
+      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
+    }
+    return finished;
+  }
+};
+
+class CertifiedIndex : public Index {
+ public:
+  CertifiedIndex(Metric metric, const Points& points) : Index(metric, points) {
+    LayOut();
+    codes_ = std::make_unique<CertifiedCodes>(metric, view());
+  }
+
+ protected:
+  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
+           absl::FunctionRef<bool()> stop) const override {
+    const CertifiedQueries coded(queries, *codes_);
+    std::vector<ScanAccount> accounts(tops.size());
+    const bool finished = CertifiedScan(coded, rows(), 0, view().n, tops,
+                                        absl::MakeSpan(accounts), stop);
+    for (size_t q = 0; q < tops.size(); ++q) {
+      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
+    }
+    return finished;
+  }
+
+ private:
+  std::unique_ptr<CertifiedCodes> codes_;
+};
+
+class TreeIndex : public Index {
+ public:
+  TreeIndex(Metric metric, const Points& points)
+      : Index(metric, points),
+        tree_(Tree::Build(metric, points_.view(), OneByOne, &order_)) {
+    LayOut();
+    codes_ = std::make_unique<CertifiedCodes>(metric, view());
+  }
+
+ protected:
+  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
+           absl::FunctionRef<bool()> stop) const override {
+    const TreeSegment segment = {&tree_, rows(), codes_.get()};
+    std::vector<TreeAccount> accounts(tops.size());
+    const bool finished =
+        TreeSearch(queries, absl::MakeSpan(&segment, 1), TreeLimits(), tops,
+                   absl::MakeSpan(accounts), stop);
+    for (size_t q = 0; q < tops.size(); ++q) {
+      EXPECT_TRUE(accounts[q].exact());
+      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
+    }
+    return finished;
+  }
+
+ private:
+  Tree tree_;
+  std::unique_ptr<CertifiedCodes> codes_;
+};
+
+class LshKind : public Index {
+ public:
+  LshKind(Metric metric, const Points& points)
+      : Index(metric, points), index_(Make(metric, points_)) {
+    LayOut();
+    codes_ = std::make_unique<CertifiedCodes>(metric, view());
+  }
+
+ protected:
+  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
+           absl::FunctionRef<bool()> stop) const override {
+    const LshSegment segment = {&index_, codes_.get(), rows()};
+    LshLimits limits;
+    limits.target_recall = 1;
+    std::vector<LshAccount> accounts(tops.size());
+    const bool finished =
+        LshSearch(queries, absl::MakeSpan(&segment, 1), limits, tops,
+                  absl::MakeSpan(accounts), stop);
+    for (size_t q = 0; q < tops.size(); ++q) {
+      EXPECT_TRUE(accounts[q].exact());
+      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
+    }
+    return finished;
+  }
+
+ private:
+  static LshIndex Make(Metric metric, const Points& points) {
+    LshIndex::Options options;
+    options.tables = 4;
+    return LshIndex::Build(metric, points.view(), options, OneByOne);
+  }
+
+  LshIndex index_;
+  std::unique_ptr<CertifiedCodes> codes_;
+};
+
+// gtest prints the name.
+struct Kind {
+  const char* name;
+  std::unique_ptr<Index> (*make)(Metric metric, const Points& points);
+  friend void PrintTo(const Kind& kind, std::ostream* out) {
+    *out << kind.name;
+  }
+};
+
+template <typename T>
+std::unique_ptr<Index> Make(Metric metric, const Points& points) {
+  return std::make_unique<T>(metric, points);
+}
+
+class EveryKind : public testing::TestWithParam<Kind> {
+ protected:
+  static std::unique_ptr<Index> Of(Metric metric, const Points& points) {
+    return GetParam().make(metric, points);
+  }
+
+  static std::vector<PointId> Ids(Metric metric, const Points& points,
+                                  const std::vector<float>& query, int64_t k,
+                                  double bound = kInfinity) {
+    const Outcome outcome = Of(metric, points)->Search(query, k, bound);
+    EXPECT_TRUE(outcome.finished);
+    std::vector<PointId> ids;
+    for (const Neighbor& n : outcome.answers[0]) ids.push_back(n.id);
+    return ids;
+  }
+};
+
+// The definition.
+std::vector<Neighbor> Canonical(Metric metric, const Points& points,
+                                VectorView query, int64_t k, double bound) {
+  TopK top(k, bound);
+  for (int64_t i = 0; i < points.n(); ++i) {
+    const size_t at = static_cast<size_t>(i);
+    if (!points.dead.empty() && points.dead[at]) continue;
+    top.Offer({points.ids[at],
+               CanonicalDistance(metric, query, points.view().row(i))});
+  }
+  return top.TakeSorted();
+}
+
+TEST_P(EveryKind, HasNoAnswerFromNoPoints) {
+  for (int64_t d : {1, 3, 40}) {
+    for (Metric metric : kMetrics) {
+      const Points none{.d = d, .ids = {}, .data = {}, .dead = {}};
+      const Outcome outcome =
+          Of(metric, none)
+              ->Search(std::vector<float>(static_cast<size_t>(3 * d), 1), 5);
+      EXPECT_TRUE(outcome.finished);
+      for (const auto& answer : outcome.answers) EXPECT_THAT(answer, IsEmpty());
+      EXPECT_THAT(outcome.accounted, ElementsAre(0, 0, 0));
+    }
+  }
+}
+
+TEST_P(EveryKind, FindsTheOnlyPoint) {
+  for (int64_t d : {1, 3, 40}) {
+    for (Metric metric : kMetrics) {
+      const Points one{.d = d,
+                       .ids = {~PointId{0}},
+                       .data = std::vector<float>(static_cast<size_t>(d), 2),
+                       .dead = {}};
+      EXPECT_THAT(
+          Ids(metric, one, std::vector<float>(static_cast<size_t>(d), 1), 7),
+          ElementsAre(~PointId{0}));
+    }
+  }
+}
+
+TEST_P(EveryKind, GivesAShortListWhereKIsBeyondTheLiveRows) {
+  const Points points{.d = 1,
+                      .ids = {5, 6, 7, 8},
+                      .data = {1, 2, 3, 4},
+                      .dead = {false, true, false, false}};
+  EXPECT_THAT(Ids(Metric::kSquaredL2, points, {0}, 100), ElementsAre(5, 7, 8));
+}
+
+// stefankoegl/kdtree#10: a point on the plane of a split was pruned.
+TEST_P(EveryKind, FindsPointsOnTheSplit) {
+  const Points first{.d = 2,
+                     .ids = {1, 2, 3, 4},
+                     .data = {0, 0, 6, 0, 12, 0, 6, 9},
+                     .dead = {}};
+  const std::vector<PointId> ids = Ids(Metric::kSquaredL2, first, {6, 0}, 3);
+  EXPECT_THAT(ids, ElementsAre(2, 1, 3));
+  const Points second{
+      .d = 2, .ids = {1, 2, 3}, .data = {1, 5, 2, 9, 5.5, 5}, .dead = {}};
+  EXPECT_THAT(Ids(Metric::kSquaredL2, second, {4.9f, 5}, 1), ElementsAre(3));
+}
+
+// The same report's grid: {0..4}^3, 75 of its points stored twice.
+TEST_P(EveryKind, OrdersTiesOnAGridOfDuplicatesById) {
+  std::mt19937_64 random(TestSeed());
+  Points grid{.d = 3, .ids = {}, .data = {}, .dead = {}};
+  for (int i = 0; i < 200; ++i) {
+    const int cell = i < 125 ? i : i - 125;
+    grid.data.insert(grid.data.end(), {static_cast<float>(cell / 25),
+                                       static_cast<float>(cell / 5 % 5),
+                                       static_cast<float>(cell % 5)});
+    grid.ids.push_back(static_cast<PointId>(i));
+  }
+  std::shuffle(grid.ids.begin(), grid.ids.end(), random);
+  for (Metric metric : {Metric::kSquaredL2, Metric::kInnerProduct}) {
+    const std::unique_ptr<Index> index = Of(metric, grid);
+    for (int64_t k = 1; k <= 20; ++k) {
+      const Outcome outcome = index->Search(grid.data, k);
+      for (int64_t q = 0; q < 200; ++q) {
+        ASSERT_EQ(outcome.answers[static_cast<size_t>(q)],
+                  Canonical(metric, grid, grid.view().row(q), k, kInfinity))
+            << "query " << q << " k " << k << " seed " << TestSeed();
+      }
+    }
+  }
+}
+
+// qdrant/qdrant-client#1386: modes disagreed on a score at the threshold.
+TEST_P(EveryKind, TakesARadiusAsInclusive) {
+  const Points cosine{.d = 2, .ids = {1, 2}, .data = {0, 3, 5, 1}, .dead = {}};
+  EXPECT_THAT(Ids(Metric::kCosine, cosine, {0, 7}, 9, 0), ElementsAre(1));
+  const Points dot{.d = 1, .ids = {1, 2}, .data = {4, 3.5f}, .dead = {}};
+  EXPECT_THAT(Ids(Metric::kInnerProduct, dot, {2}, 9, -8.0), ElementsAre(1));
+  const Points l2{.d = 2, .ids = {1, 2}, .data = {1, 1, 1, 2}, .dead = {}};
+  EXPECT_THAT(Ids(Metric::kSquaredL2, l2, {0, 0}, 9, 2.0), ElementsAre(1));
+  EXPECT_THAT(Ids(Metric::kSquaredL2, l2, {0, 0}, 9, 1.9), IsEmpty());
+}
+
+TEST_P(EveryKind, AnswersFromZeroRows) {
+  Points points{.d = 20, .ids = {}, .data = {}, .dead = {}};
+  for (PointId i = 0; i < 100; ++i) {
+    points.ids.push_back(99 - i);
+    for (int j = 0; j < 20; ++j) points.data.push_back(i % 2 ? 0.0f : 1.0f);
+  }
+  const std::vector<float> zero(20, 0);
+  EXPECT_THAT(Ids(Metric::kSquaredL2, points, zero, 3), ElementsAre(0, 2, 4));
+  EXPECT_THAT(Ids(Metric::kInnerProduct, points, zero, 3),
+              ElementsAre(0, 1, 2));
+}
+
+TEST_P(EveryKind, EqualsTheDefinitionOnAllDataWithDeletionsAndRadii) {
+  std::mt19937_64 random(TestSeed());
+  for (const std::string& kind : TestVectorKinds()) {
+    for (Metric metric : kMetrics) {
+      for (int64_t d : {1, 2, 9, 33}) {
+        const TestVectors data = MakeTestVectors(kind, 400, 5, d, true, random);
+        Points points{.d = d, .ids = {}, .data = data.rows, .dead = {}};
+        int64_t live = 0;
+        for (int i = 0; i < 400; ++i) {
+          points.ids.push_back(random());
+          points.dead.push_back(random() % 4 == 0);
+          live += points.dead.back() ? 0 : 1;
+        }
+        const std::unique_ptr<Index> index = Of(metric, points);
+        for (int64_t k : {1, 12, 1000}) {
+          // The distance of a row, or none.
+          const double bound =
+              k == 12 ? CanonicalDistance(metric, data.queries_view().row(0),
+                                          data.rows_view().row(0))
+                      : kInfinity;
+          const Outcome outcome = index->Search(data.queries, k, bound);
+          for (size_t q = 0; q < 5; ++q) {
+            ASSERT_EQ(
+                outcome.answers[q],
+                Canonical(metric, points,
+                          data.queries_view().row(static_cast<int64_t>(q)), k,
+                          bound))
+                << kind << " " << MetricName(metric) << " d=" << d << " k=" << k
+                << " seed " << TestSeed();
+            EXPECT_EQ(outcome.accounted[q], live);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryKind, StopsBeforeTheFirstRowAndInBetween) {
+  std::mt19937_64 random(TestSeed());
+  const TestVectors data =
+      MakeTestVectors("gaussian", 4000, 40, 30, true, random);
+  Points points{.d = 30, .ids = {}, .data = data.rows, .dead = {}};
+  for (PointId i = 0; i < 4000; ++i) points.ids.push_back(i);
+  const std::unique_ptr<Index> index = Of(Metric::kSquaredL2, points);
+  for (int before : {0, 1, 2}) {
+    int asked = 0;
+    const auto stop = [&] { return asked++ == before; };
+    EXPECT_FALSE(index->Search(data.queries, 5, kInfinity, stop).finished);
+    EXPECT_EQ(asked, before + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EveryKind,
+    testing::Values(Kind{"Exact", Make<ExactIndex>},
+                    Kind{"Certified", Make<CertifiedIndex>},
+                    Kind{"Tree", Make<TreeIndex>}, Kind{"Lsh", Make<LshKind>}),
+    [](const testing::TestParamInfo<Kind>& kind) {
+      return std::string(kind.param.name);
+    });
+
+}  // namespace
+}  // namespace coterie
