@@ -147,20 +147,16 @@ double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,
   return codes.metric() == Metric::kCosine ? bound - slack.eta : bound;
 }
 
-CertifiedTest::CertifiedTest(const CertifiedCodes& codes,
-                             const CertifiedQuery& query, double threshold)
+CertifiedRange::CertifiedRange(const CertifiedCodes& codes,
+                               const CertifiedQuery& query)
     : codes_(codes),
       query_(query),
-      threshold_(threshold),
       inner_product_(codes.metric() == Metric::kInnerProduct),
-      delta_(codes.slack().delta) {
-  const double canonical =
-      codes.metric() == Metric::kCosine ? codes.slack().eta : 0.0;
-  // Twice delta: canonical rounding, and that of the comparison itself.
-  square_ = std::max(
-      0.0, (threshold + canonical) * query.to_units * (1 + 2 * delta_));
-  root_ = std::sqrt(square_) * (1 + 0x1p-50);
-}
+      delta_(codes.slack().delta),
+      slack_(4 * codes.norm_slack()),
+      slack_square_(slack_ * codes.norm_slack() + 0x1p-100),
+      shrink_(query.from_units * (1 - codes.slack().delta)),
+      canonical_(codes.metric() == Metric::kCosine ? codes.slack().eta : 0.0) {}
 
 double UpperBound(const CertifiedCodes& codes, const CertifiedQuery& query,
                   const CertifiedPanel& panel, const CertifiedScore& score) {

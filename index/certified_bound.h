@@ -29,7 +29,6 @@
 #ifndef COTERIE_INDEX_CERTIFIED_BOUND_H_
 #define COTERIE_INDEX_CERTIFIED_BOUND_H_
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -66,54 +65,65 @@ double Estimate(const CertifiedCodes& codes, const CertifiedQuery& query,
 double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,
                   const CertifiedPanel& panel, const CertifiedScore& score);
 
-// What CutFor makes the kernel ask, in double and of one row: whether its
-// distance may be at most the threshold. Says no where LowerBound, up to
-// rounding, lies above the threshold, at a tenth of its cost: no roots.
-class CertifiedTest {
- public:
-  // Keeps references to both.
-  CertifiedTest(const CertifiedCodes& codes, const CertifiedQuery& query,
-                double threshold);
-
-  // False only if the canonical distance is above the threshold.
-  bool MayStay(const CertifiedPanel& panel, const CertifiedScore& score) const {
-    if (inner_product_) {
-      return !(LowerBound(codes_, query_, panel, score) > threshold_);
-    }
-    const double scale = 1 / static_cast<double>(score.a);
-    const double norm_square = static_cast<double>(score.b) * scale;
-    const double cross =
-        2 * query_.scale * scale * (score.ip + query_.floor_loss);
-    const double row_error = std::min(scale * panel.code_error, panel.error);
-    const double row =
-        2 * row_error * std::min(query_.norm_high, root_ + row_error);
-    const double query =
-        2 * std::min(
-                query_.error * scale * panel.code_norm,
-                query_.error * (root_ + query_.error + row_error) + query_.gap);
-    const double excess =
-        query_.norm_square_low + norm_square - cross - square_;
-    return !(excess - (row + query) >
-             delta_ * (query_.norm_square_high + norm_square +
-                       std::fabs(cross) + row + query));
-  }
-
- private:
-  const CertifiedCodes& codes_;
-  const CertifiedQuery& query_;
-  const double threshold_;
-  const bool inner_product_;
-  const double delta_;
-  double square_ = 0;  // T, in units, rounded up
-  double root_ = 0;    // >= its root
-};
-
 // >= the canonical distance. For squared L2 and cosine the lesser of
 //   A + 2|p| E_x + 2 E_q |y^|  and  (|p^ - y^| + E_q + E_x)^2,
 // with |y^|^2 <= |y|^2 (1 + 2^-20) in the latter: S <= S_LS (1 + 2^-22) and
 // S_LS c is a projection of y.
 double UpperBound(const CertifiedCodes& codes, const CertifiedQuery& query,
                   const CertifiedPanel& panel, const CertifiedScore& score);
+
+// Both bounds of one query's rows without roots, at a fifth of the cost: A less
+// and plus 2|p| E_x + 2 E_q |y^|. Never tighter than LowerBound and UpperBound;
+// near them unless rows lie in clusters that are tight for their distance from
+// the centre.
+class CertifiedRange {
+ public:
+  struct Bounds {
+    double lower = 0;
+    double upper = 0;
+  };
+
+  // Keeps references to both.
+  CertifiedRange(const CertifiedCodes& codes, const CertifiedQuery& query);
+
+  Bounds Of(const CertifiedPanel& panel, const CertifiedScore& score) const {
+    if (inner_product_) {
+      return {LowerBound(codes_, query_, panel, score),
+              UpperBound(codes_, query_, panel, score)};
+    }
+    const CertifiedQuery& q = query_;
+    const double scale = 1 / static_cast<double>(score.a);
+    const double norm = static_cast<double>(score.b) * scale;
+    const double product = 2 * q.scale * scale;
+    const double cross = product * score.ip;
+    const double width =
+        2 * scale *
+        (q.norm_high * panel.code_error + q.error * panel.code_norm);
+    // (sqrt(norm) (1 + 2^-22) + 2 w)^2, as 2 sqrt(norm) <= 1 + norm.
+    const double norm_high =
+        norm * (1 + 0x1p-20) + slack_ * (1 + norm) + slack_square_;
+    const double terms =
+        q.norm_square_high + norm_high + std::fabs(cross) + width;
+    const double rounding = delta_ * terms;
+    // The score may be too small by floor_loss.
+    const double below = q.norm_square_low + norm - cross -
+                         product * q.floor_loss - width - 2 * rounding -
+                         2 * delta_ * product * q.floor_loss;
+    const double above =
+        q.norm_square_high + norm_high - cross + width + rounding;
+    return {below * shrink_ - canonical_, above * q.from_units + canonical_};
+  }
+
+ private:
+  const CertifiedCodes& codes_;
+  const CertifiedQuery& query_;
+  const bool inner_product_;
+  const double delta_;
+  double slack_ = 0;         // 4 w
+  double slack_square_ = 0;  // 4 w^2 and what keeps it above zero
+  double shrink_ = 1;        // from_units, less the rounding of squared L2
+  double canonical_ = 0;     // rounding of cosine
+};
 
 }  // namespace coterie
 

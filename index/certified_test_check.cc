@@ -240,8 +240,13 @@ void CertifiedCheck::CheckBounds(const CertifiedQueries& queries, int64_t query,
   if (!(LowerBound(codes, queries.query(query), panel, score) <= d)) {
     Note(queries, "lower bound", query, row, losses.lower, losses);
   }
-  if (!CertifiedTest(codes, queries.query(query), d).MayStay(panel, score)) {
-    Note(queries, "test in double", query, row, losses.lower, losses);
+  const CertifiedRange::Bounds range =
+      CertifiedRange(codes, queries.query(query)).Of(panel, score);
+  if (!(range.lower <= d)) {
+    Note(queries, "lower end", query, row, losses.lower, losses);
+  }
+  if (!(range.upper >= d)) {
+    Note(queries, "upper end", query, row, losses.upper, losses);
   }
   if (!(UpperBound(codes, queries.query(query), panel, score) >= d)) {
     Note(queries, "upper bound", query, row, losses.upper, losses);

@@ -70,14 +70,20 @@ QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
 }
 
 // Each row's upper bound counts once, when it is new.
-void QueryThreshold::Testify() {
+void QueryThreshold::BoundNew() {
   const CertifiedCodes& codes = queries_.codes();
-  const CertifiedQuery& query = queries_.query(query_);
-  for (size_t i = testified_; i < pending_.size(); ++i) {
-    const Pending& p = pending_[i];
-    // An upper bound that cannot lower the threshold is not worth its roots.
-    if (Estimate(codes, query, p.score) > threshold_) continue;
-    uppers_.push_back(UpperBound(codes, query, PanelOf(codes, p.row), p.score));
+  const CertifiedRange range(codes, queries_.query(query_));
+  for (size_t i = bounded_; i < pending_.size(); ++i) {
+    Pending& p = pending_[i];
+    const CertifiedRange::Bounds bounds =
+        range.Of(PanelOf(codes, p.row), p.score);
+    p.lower = bounds.lower;
+    if (bounds.upper < threshold_) uppers_.push_back(bounds.upper);
+    if (codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
+        rows_.live != nullptr &&
+        (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0) {
+      p.lower = std::numeric_limits<double>::infinity();
+    }
   }
   LowerToKthUpper();
 }
@@ -100,22 +106,14 @@ bool QueryThreshold::RuledOut(double lower) const {
 }
 
 void QueryThreshold::DropRuledOut() {
-  Testify();
-  const CertifiedCodes& codes = queries_.codes();
-  const CertifiedTest test(codes, queries_.query(query_), threshold_);
-  const bool dead_testify =
-      codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
-      rows_.live != nullptr;
+  BoundNew();
   size_t kept = 0;
   for (const Pending& p : pending_) {
-    const bool stays =
-        test.MayStay(PanelOf(codes, p.row), p.score) &&
-        !(dead_testify && (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0);
     pending_[kept] = p;
-    kept += stays ? 1 : 0;
+    kept += RuledOut(p.lower) ? 0 : 1;
   }
   pending_.resize(kept);
-  testified_ = kept;
+  bounded_ = kept;
 }
 
 bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
@@ -138,7 +136,7 @@ bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
          p.row});
   }
   pending_.clear();
-  testified_ = 0;
+  bounded_ = 0;
   std::sort(candidates_.begin(), candidates_.end(),
             [](const Candidate& a, const Candidate& b) {
               return a.lower != b.lower ? a.lower < b.lower : a.row < b.row;

@@ -43,7 +43,7 @@ class QueryThreshold {
   void Add(int64_t row, int32_t ip) {
     const CertifiedCodes& codes = queries_.codes();
     pending_.push_back(
-        {static_cast<int32_t>(row), {*codes.a(row), *codes.b(row), ip}});
+        {0, {*codes.a(row), *codes.b(row), ip}, static_cast<int32_t>(row)});
   }
 
   // Too many rows are pending: Shrink() should be called.
@@ -63,19 +63,20 @@ class QueryThreshold {
 
  private:
   struct Pending {
-    int32_t row = 0;
+    double lower = 0;  // a bound on its distance, if among the bounded
     CertifiedScore score;
+    int32_t row = 0;
   };
   // A row to be re-scored.
   struct Candidate {
-    double lower = 0;  // bound on its distance
+    double lower = 0;  // a tighter bound
     int32_t row = 0;
   };
 
   void Lower(double threshold) {
     if (threshold < threshold_) threshold_ = threshold;
   }
-  void Testify();
+  void BoundNew();
   void LowerToKthUpper();
   bool RuledOut(double lower) const;
   void DropRuledOut();
@@ -90,7 +91,7 @@ class QueryThreshold {
   std::vector<double> uppers_;  // the k least, in any order
   std::vector<Pending> pending_;
   std::vector<Candidate> candidates_;  // scratch of Rescore
-  size_t testified_ = 0;  // rows from here on are not among uppers_ yet
+  size_t bounded_ = 0;                 // rows from here on are new
   int64_t evaluated_ = 0;
 };
 
