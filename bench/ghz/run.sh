@@ -3,6 +3,8 @@
 # reflection, one run for each concurrency. Prints a table; the JSON reports go
 # to bench/out/.
 #   CONCURRENCY="1 4 16 64 256"   SECONDS_EACH=5   K=10
+#   VECTORS=FILE.npy METRIC=l2    other rows, e.g. data/large/glove-341k.npy
+#   RESTART=1                     restart after the import: all rows sealed
 #   COTERIE_SERVER=host:port      use a running server with collection "words"
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,6 +12,8 @@ cd "$(dirname "$0")/../.."
 concurrency=${CONCURRENCY:-1 4 16 64 256}
 seconds=${SECONDS_EACH:-5}
 k=${K:-10}
+vectors=${VECTORS:-data/words-10k.npy}
+metric=${METRIC:-cosine}
 mkdir -p bench/out
 work=$(mktemp -d)
 pid=
@@ -19,18 +23,27 @@ finish() {
 }
 trap finish EXIT
 
-if [ -z "${COTERIE_SERVER:-}" ]; then
-  bazel-bin/server/coteried --listen=127.0.0.1:0 --data_dir="$work/data" \
-    >"$work/log" 2>&1 &
+serve() {
+  bazel-bin/server/coteried --listen=127.0.0.1:0 --http=127.0.0.1:0 \
+    --data_dir="$work/data" >"$work/log" 2>&1 &
   pid=$!
   timeout 60 grep -m1 -q 'serving on' \
     <(tail -n +1 -f --pid="$pid" "$work/log") || { cat "$work/log"; exit 1; }
   COTERIE_SERVER=$(sed -n 's/.*serving on \([^,]*\),.*/\1/p' "$work/log")
   export COTERIE_SERVER
-  bazel-bin/client/coterie create words --dim 100 --metric cosine >/dev/null
-  bazel-bin/client/coterie import words data/words-10k.npy >/dev/null 2>&1
+}
+
+if [ -z "${COTERIE_SERVER:-}" ]; then
+  serve
+  dim=$(python3 bench/ghz/queries.py "$vectors")
+  bazel-bin/client/coterie create words --dim "$dim" --metric "$metric" >/dev/null
+  bazel-bin/client/coterie import words "$vectors" >/dev/null 2>&1
+  if [ "${RESTART:-}" = 1 ]; then
+    kill "$pid" && wait "$pid" || true
+    serve
+  fi
 fi
-python3 bench/ghz/queries.py data/words-10k.npy 10000 "$k" "$work/queries.json"
+python3 bench/ghz/queries.py "$vectors" 10000 "$k" "$work/queries.json"
 
 printf '%11s %10s %9s %9s %9s  %s\n' concurrency 'queries/s' 'p50 ms' 'p95 ms' 'p99 ms' outcomes
 for c in $concurrency; do
