@@ -11,8 +11,9 @@
 // had it, answers FAILED_PRECONDITION to a step that builds on it; the job is
 // then resumed from its checkpoint, which begins with what restores it.
 //
-// Memory beside the rows: 12 bytes a row; 4 more for Hamerly's bound, 4 k for
-// Elkan's; 8 k d for sums and as much again for each worker during a step.
+// Memory beside the rows: 12 bytes a row; for Hamerly 4 more and, while that is
+// within budget and k is large, d + 16 for codes; 4 k for Elkan; 8 k d for sums
+// and as much again for each worker during a step.
 
 #ifndef COTERIE_TRAINING_KMEANS_SHARD_H_
 #define COTERIE_TRAINING_KMEANS_SHARD_H_
@@ -27,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "training/coded_nearest.h"
 #include "training/kmeans_bounds.h"
 #include "training/kmeans_fixed_point.h"
 #include "training/kmeans_messages.h"
@@ -41,6 +43,9 @@ class KMeansShard {
   struct Options {
     // Elkan's bounds may take this much; 0: never.
     int64_t bound_bytes = int64_t{1} << 30;
+    // So may 8-bit codes of the rows (coded_nearest.h), which Hamerly's
+    // algorithm searches from the second assignment on.
+    int64_t code_bytes = int64_t{4} << 30;
   };
 
   KMeansShard(KMeansRows rows, const Options& options);
@@ -95,6 +100,8 @@ class KMeansShard {
   bool KeepsLabel(const NearestCentre& centres, int64_t row, Worker& worker);
   void ScanByElkan(const NearestCentre& centres, int64_t row, Worker& worker);
   void FindPending(const NearestCentre& centres, Worker& worker);
+  void PrepareCodes(const NearestCentre& centres, const KMeansWorkers& workers);
+  void FindCoded(const NearestCentre& centres, Worker& worker);
   void Gather(int64_t begin, int64_t end, Worker& worker) const;
   void Count(const std::vector<Worker>& gathered, KMeansPartial& partial);
   void FillSums(const KMeansStep& step, const std::vector<Worker>& gathered,
@@ -164,6 +171,10 @@ class KMeansShard {
   bool has_bounds_ = false;
   std::optional<CentreDrift> drift_;
   std::optional<CentreSeparation> separation_;
+  std::unique_ptr<RowCodes> codes_;
+  bool codes_pay_ = true;
+  bool separation_pays_ = true;
+  std::optional<CodedNearest> coded_;
 
   // Seeding: each row's nearest known row.
   int64_t known_ = 0;

@@ -21,6 +21,20 @@
 #include "training/nearest_centre.h"
 
 namespace coterie {
+namespace {
+
+// Where codes begin to pay.
+constexpr int64_t kMinCodedCentres = 32;
+constexpr int64_t kMinCodedDimension = 8;
+// Candidates a row, of all centres, above which they do not.
+constexpr double kMaxCandidates = 0.1;
+constexpr int64_t kProbeSteps = 8;
+// Rows a centre that its separation has to settle.
+constexpr int64_t kMinApart = 8;
+// Of the radius.
+constexpr double kReach = 0.02;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<NearestCentre>> KMeansShard::CentresOf(
     const KMeansStep& step) const {
@@ -86,6 +100,7 @@ absl::StatusOr<KMeansPartial> KMeansShard::Assign(
     weights_.assign(static_cast<size_t>(k), 0);
   }
   PrepareBounds(step, **centres, workers);
+  PrepareCodes(**centres, workers);
   next_labels_.resize(static_cast<size_t>(rows_.size()));
   next_distances_.resize(static_cast<size_t>(rows_.size()));
 
@@ -138,8 +153,10 @@ void KMeansShard::PrepareBounds(const KMeansStep& step,
   }
   has_bounds_ = true;
   drift_.emplace(*centres_, centres);
-  // Worth k^2 distances only beside many more of rows.
-  if (elkan || k <= rows_.size() / 8) {
+  // k^2 distances must pay for themselves; whether they begin to is tried again
+  // from time to time.
+  const bool probe = step.number % kProbeSteps == 0;
+  if (elkan || (k <= rows_.size() / 8 && (separation_pays_ || probe))) {
     separation_.emplace(centres, elkan, workers);
   }
 }
@@ -147,22 +164,25 @@ void KMeansShard::PrepareBounds(const KMeansStep& step,
 void KMeansShard::AssignRows(const NearestCentre& centres, int64_t begin,
                              int64_t end, Worker& worker) {
   worker.pending.clear();
+  worker.coded.clear();
+  worker.reach.clear();
   for (int64_t i = begin; i < end; ++i) {
     if (!KeepsLabel(centres, i, worker)) worker.pending.push_back(i);
   }
   FindPending(centres, worker);
+  FindCoded(centres, worker);
   Gather(begin, end, worker);
 }
 
 bool KMeansShard::KeepsLabel(const NearestCentre& centres, int64_t row,
                              Worker& worker) {
-  if (!has_bounds_) return false;
+  if (!has_bounds_ && !coded_.has_value()) return false;
   const size_t i = static_cast<size_t>(row);
   const int32_t label = labels_[i];
   const bool elkan = algorithm_ == KMeansAlgorithm::kElkan;
   if (elkan) {
     LowerBounds(*drift_, centres.size(), bounds_.data() + row * centres.size());
-  } else {
+  } else if (has_bounds_) {
     bounds_[i] = FloatAtMost(bounds_[i] - drift_->of_others(label));
   }
   if (!centres.active(label)) return false;
@@ -173,6 +193,7 @@ bool KMeansShard::KeepsLabel(const NearestCentre& centres, int64_t row,
   next_labels_[i] = label;
   next_distances_[i] = distance;
   if (separation_.has_value() && separation_->half(label) > radius) {
+    ++worker.apart;
     worker.skipped += centres.size() - 1;
     return true;
   }
@@ -180,11 +201,19 @@ bool KMeansShard::KeepsLabel(const NearestCentre& centres, int64_t row,
     ScanByElkan(centres, row, worker);
     return true;
   }
-  if (bounds_[i] > radius) {
+  if (has_bounds_ && bounds_[i] > radius) {
     worker.skipped += centres.size() - 1;
     return true;
   }
-  return false;
+  if (!coded_.has_value()) return false;
+  // Somewhat beyond the radius, for a bound that outlasts the next movement.
+  double reach = 0;
+  if (has_bounds_) {
+    reach = std::min(kReach * radius, 2 * drift_->of_others(label));
+  }
+  worker.coded.push_back(row);
+  worker.reach.push_back(reach);
+  return true;
 }
 
 // Begins with label and distance of the row's old centre.
@@ -242,6 +271,41 @@ void KMeansShard::FindPending(const NearestCentre& centres, Worker& worker) {
   }
 }
 
+void KMeansShard::PrepareCodes(const NearestCentre& centres,
+                               const KMeansWorkers& workers) {
+  coded_.reset();
+  if (algorithm_ != KMeansAlgorithm::kHamerly || !has_base_ || !codes_pay_ ||
+      centres.size() < kMinCodedCentres || d_ < kMinCodedDimension ||
+      rows_.size() == 0 ||
+      RowCodes::MemoryBytes(rows_.size(), d_) > options_.code_bytes) {
+    return;
+  }
+  if (codes_ == nullptr) codes_ = std::make_unique<RowCodes>(rows_, workers);
+  coded_.emplace(rows_, *codes_, centres);
+}
+
+void KMeansShard::FindCoded(const NearestCentre& centres, Worker& worker) {
+  const size_t count = worker.coded.size();
+  if (count == 0) return;
+  worker.found.resize(count);
+  for (size_t p = 0; p < count; ++p) {
+    const size_t i = static_cast<size_t>(worker.coded[p]);
+    worker.found[p] = {next_labels_[i], next_distances_[i], 0};
+  }
+  const int64_t distances =
+      coded_->Find(worker.coded, worker.reach, absl::MakeSpan(worker.found),
+                   worker.coded_scratch);
+  worker.coded_rows += static_cast<int64_t>(count);
+  worker.coded_distances += distances;
+  worker.evaluated += distances + static_cast<int64_t>(count) * centres.size();
+  for (size_t p = 0; p < count; ++p) {
+    const size_t i = static_cast<size_t>(worker.coded[p]);
+    next_labels_[i] = worker.found[p].label;
+    next_distances_[i] = worker.found[p].distance;
+    bounds_[i] = FloatAtMost(worker.found[p].other);
+  }
+}
+
 // Objective, moves and differences of sums of rows [begin, end).
 void KMeansShard::Gather(int64_t begin, int64_t end, Worker& worker) const {
   if (worker.sums.empty()) {
@@ -272,7 +336,13 @@ void KMeansShard::Gather(int64_t begin, int64_t end, Worker& worker) const {
 // Sums of all workers go into the shard's, and counts into `partial`.
 void KMeansShard::Count(const std::vector<Worker>& gathered,
                         KMeansPartial& partial) {
+  int64_t coded_rows = 0;
+  int64_t coded_distances = 0;
+  int64_t apart = 0;
   for (const Worker& worker : gathered) {
+    coded_rows += worker.coded_rows;
+    coded_distances += worker.coded_distances;
+    apart += worker.apart;
     partial.objective += worker.objective;
     partial.moved += worker.moved;
     partial.evaluated += worker.evaluated;
@@ -286,6 +356,14 @@ void KMeansShard::Count(const std::vector<Worker>& gathered,
       }
     }
   }
+  if (separation_.has_value()) {
+    separation_pays_ =
+        apart >= kMinApart * static_cast<int64_t>(weights_.size());
+  }
+  codes_pay_ = codes_pay_ && static_cast<double>(coded_distances) <=
+                                 kMaxCandidates *
+                                     static_cast<double>(coded_rows) *
+                                     static_cast<double>(weights_.size());
 }
 
 void KMeansShard::FillSums(const KMeansStep& step,

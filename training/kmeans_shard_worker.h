@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "training/coded_nearest.h"
 #include "training/kmeans_shard.h"
 #include "training/nearest_centre.h"
 
@@ -16,6 +17,13 @@ namespace coterie {
 struct KMeansShard::Worker {
   NearestCentre::Scratch scratch;
   std::vector<int64_t> pending;  // rows to search
+  // Rows to search from a known centre, and how much farther than it.
+  CodedNearest::Scratch coded_scratch;
+  std::vector<int64_t> coded;
+  std::vector<double> reach;
+  int64_t apart = 0;  // rows settled by the separation of centres
+  int64_t coded_rows = 0;
+  int64_t coded_distances = 0;
   std::vector<NearestFound> found;
   std::vector<float*> bound_rows;
   // Differences to the shard's sums, allocated when first needed.

@@ -94,11 +94,11 @@ TEST(KMeans, HasTheSameBitsForAnyShardsThreadsAndPlacement) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "SEED=" << seed);
   std::mt19937_64 random(seed);
-  std::vector<KMeansData> sets = {Blobs(2500, 6, 20, 3, random),
-                                  HeavyTailed(2500, 5, random)};
+  std::vector<KMeansData> sets = {Blobs(2100, 9, 20, 3, random),
+                                  HeavyTailed(1600, 5, random)};
   sets.push_back(sets[0]);
   sets.back().metric = Metric::kCosine;
-  sets.push_back(HeavyTailed(2100, 4, random));
+  sets.push_back(HeavyTailed(1600, 4, random));
   for (int64_t i = 0; i < sets.back().n(); ++i) {
     sets.back().weights.push_back(
         std::ldexp(1.0, static_cast<int>(random() % 30) - 15) / 3);
@@ -107,11 +107,13 @@ TEST(KMeans, HasTheSameBitsForAnyShardsThreadsAndPlacement) {
     for (KMeansSeeding seeding :
          {KMeansSeeding::kParallel, KMeansSeeding::kPlusPlus,
           KMeansSeeding::kRandom}) {
-      KMeansOptions options = OptionsFor(sets[s], 9, false);
+      // Enough centres for codes to be used, or few.
+      KMeansOptions options =
+          OptionsFor(sets[s], s == 0 || s == 2 ? 40 : 9, false);
       options.seeding = seeding;
       options.seed = seed + s;
       options.runs = 2;
-      options.max_iterations = 8;
+      options.max_iterations = 5;
       const Outcome one = RunOn(sets[s], options, 1);
       for (int32_t shards : {2, 3, 7, 16}) {
         SCOPED_TRACE(testing::Message()
@@ -130,7 +132,7 @@ TEST(KMeans, HasTheSameBitsForAnyShardsThreadsAndPlacement) {
 TEST(KMeans, HasTheSameBitsOnEverySimdTarget) {
   std::mt19937_64 random(TestSeed());
   const KMeansData data = Blobs(2000, 37, 15, 4, random);
-  const KMeansOptions options = OptionsFor(data, 30, false);
+  const KMeansOptions options = OptionsFor(data, 40, false);
   const SimdTarget before = ActiveSimdTarget();
   std::vector<Outcome> outcomes;
   for (SimdTarget target : SupportedSimdTargets()) {
@@ -145,18 +147,18 @@ TEST(KMeans, HasTheSameBitsOnEverySimdTarget) {
 
 TEST(KMeans, HasTheSameBitsForEveryAlgorithmAndExactForm) {
   std::mt19937_64 random(TestSeed());
-  std::vector<KMeansData> sets = {Blobs(3000, 5, 30, 2, random),
-                                  HeavyTailed(2000, 3, random)};
+  std::vector<KMeansData> sets = {Blobs(3000, 10, 30, 4, random),
+                                  HeavyTailed(2000, 8, random)};
   sets.push_back(sets[0]);
   sets.back().metric = Metric::kCosine;
   KMeansData grid;  // exact ties at every step
-  grid.d = 2;
-  for (int i = 0; i < 2000; ++i) {
-    grid.rows.push_back(static_cast<float>(random() % 6));
+  grid.d = 8;
+  for (int i = 0; i < 8000; ++i) {
+    grid.rows.push_back(static_cast<float>(random() % 3));
   }
   sets.push_back(grid);
   for (size_t s = 0; s < sets.size(); ++s) {
-    KMeansOptions options = OptionsFor(sets[s], 24, false);
+    KMeansOptions options = OptionsFor(sets[s], 40, false);
     options.algorithm = KMeansAlgorithm::kLloyd;
     options.max_iterations = 40;
     const Outcome lloyd = RunOn(sets[s], options, 2);

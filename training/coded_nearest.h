@@ -1,0 +1,143 @@
+// The search for the nearest centre again, from 8-bit codes of rows, where a
+// row's centre of the step before bounds how far it has to look.
+//
+// A row's canonical distance to its old centre gives a radius u; a centre whose
+// proven lower bound lies strictly above u cannot be nearer, nor tie. Integer
+// products of codes (the kernels of the certified scan, index/certified_scan.h)
+// give that bound at a quarter of the float32 product's work; what they leave,
+// a few centres a row, is decided canonically. So labels are the same bits as
+// NearestCentre's.
+//
+// Proof. In units of 2^g, y = x - o and z_j = c_j - o (COSINE: unit vectors, o
+// = 0), coded as y^ = s b and z^_j = t_j e_j with integer b, e_j and measured
+// errors E >= |y - y^|, F_j >= |z_j - z^_j|. Then |x - c_j| >= |y^ - z^_j| - E
+// - F_j exceeds T >= u whenever |y^|^2 + |z^_j|^2 - 2 s t_j <b, e_j> > (T + E +
+// F_j)^2, that is, whenever <b, e_j> is below
+//   [|y^|^2 - (T+E)^2] / 2s * 1/t_j + 1/2s * (|z^_j|^2 - F_j^2) / t_j
+//     - (T+E) / s * G,      G = max F_j / t_j.
+// The kernel compares in float32, with errors below 3.1 * 2^-24 of the sum of
+// magnitudes, and fields are rounded to float32; 2^-20 of it pays for both and
+// for the double arithmetic before. Cuts too large for float32 become NaN,
+// which rules nothing out.
+
+#ifndef COTERIE_TRAINING_CODED_NEAREST_H_
+#define COTERIE_TRAINING_CODED_NEAREST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "index/certified_kernels.h"
+#include "index/code_simd.h"
+#include "training/kmeans_rows.h"
+#include "training/kmeans_workers.h"
+#include "training/nearest_centre.h"
+
+namespace coterie {
+
+// Codes of a shard's rows: d + 24 bytes a row. Immutable after construction;
+// any number of threads may share it. REQUIRES: at least one row.
+class RowCodes {
+ public:
+  RowCodes(const KMeansRows& rows, const KMeansWorkers& workers);
+
+  // Bytes that codes of n rows take.
+  static int64_t MemoryBytes(int64_t n, int64_t d);
+
+  CodeKernel kernel() const { return kernel_; }
+  int unit() const { return unit_; }
+  const std::vector<float>& offset() const { return offset_; }
+  int64_t quads() const { return quads_; }
+
+ private:
+  friend class CodedNearest;
+  struct Form {
+    float scale = 1;    // s
+    float error = 0;    // E, rounded up
+    float square = 0;   // |y^|^2, to 2^-23
+    int32_t start = 0;  // -128 * sum of b
+  };
+  void Code(const KMeansRows& rows, int64_t row, std::vector<double>& y);
+
+  CodeKernel kernel_;
+  int64_t quads_;
+  int unit_ = 0;
+  std::vector<float> offset_;
+  std::vector<int32_t> codes_;  // quads a row
+  std::vector<Form> forms_;
+};
+
+// Centres coded to go with them. Immutable after construction; any number of
+// threads may share it, each with a Scratch of its own.
+class CodedNearest {
+ public:
+  class Scratch;
+
+  // Keeps references to all three. O(k d).
+  CodedNearest(const KMeansRows& rows, const RowCodes& codes,
+               const NearestCentre& centres);
+
+  // found[i] holds an active centre and the canonical distance of row which[i]
+  // to it; it becomes the nearest centre's. `reach[i]` >= 0 is added to the
+  // radius: `other` then says that much more, for that many more candidates.
+  // Returns the number of canonical distances computed.
+  int64_t Find(absl::Span<const int64_t> which, absl::Span<const double> reach,
+               absl::Span<NearestFound> found, Scratch& scratch) const;
+
+ private:
+  struct alignas(64) Line {
+    uint8_t bytes[64];
+  };
+  void CodeCentre(int64_t j, double floor, std::vector<double>& z);
+  void FillQueries(absl::Span<const int64_t> which,
+                   absl::Span<const double> reach,
+                   absl::Span<const NearestFound> found,
+                   Scratch& scratch) const;
+  void Scan(int64_t queries, Scratch& scratch) const;
+  int64_t Resolve(int64_t row, int64_t query, NearestFound& found,
+                  Scratch& scratch) const;
+  double Lower(int64_t row, int64_t centre, int32_t ip) const;
+
+  const KMeansRows& rows_;
+  const RowCodes& codes_;
+  const NearestCentre& centres_;
+  internal_certified::BatchKernel kernel_;
+  int64_t groups_;
+  std::vector<Line> lines_;
+  std::vector<float> a_;  // 1 / t
+  std::vector<float> b_;  // (|z^|^2 - F^2) / t
+  std::vector<uint64_t> live_;
+  std::vector<double> scales_;   // t
+  std::vector<double> errors_;   // F
+  std::vector<double> squares_;  // |z^|^2
+  double code_error_ = 0;        // G
+  double most_a_ = 0;
+  double most_b_ = 0;
+};
+
+// Working memory of one thread.
+class CodedNearest::Scratch {
+ public:
+  Scratch() = default;
+
+ private:
+  friend class CodedNearest;
+  struct Candidate {
+    int32_t centre;
+    int32_t ip;
+    int32_t next;  // of the same row; -1: none
+  };
+  std::vector<int32_t> queries_;
+  std::vector<int32_t> starts_;
+  std::vector<float> cut_a_;
+  std::vector<float> cut_b_;
+  std::vector<float> cut_k_;
+  std::vector<double> radii_;  // T, natural units
+  std::vector<internal_certified::CodeHit> hits_;
+  std::vector<Candidate> candidates_;
+  std::vector<int32_t> first_;  // candidate of each query
+};
+
+}  // namespace coterie
+
+#endif  // COTERIE_TRAINING_CODED_NEAREST_H_
