@@ -250,6 +250,7 @@ class SgdJob {
   bool stop_requested_ = false;
   bool ending_ = false;  // the evaluation in progress is the last
   double last_time_ = 0;
+  double penalty_ = 0;      // at the parameters of the answer applied last
   int64_t bytes_down_ = 0;  // since the last update
   int64_t bytes_up_ = 0;
 };

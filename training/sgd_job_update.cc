@@ -153,7 +153,7 @@ void SgdJob::ApplyRound() {
   }
   if (task_.feedback == SgdFeedback::kEf21) sum = state_.h_sum;
   state_.progress.rows = rows;
-  // The loss is that at the parameters before this update.
+  penalty_ = SgdPenalty(task_.model, slots_[0].step.parameters);
   const bool all = task_.feedback != SgdFeedback::kPlain || Saga(task_);
   const double divisor = static_cast<double>(all ? total_rows_ : rows);
   if (state_.options.accelerated) {
@@ -235,6 +235,7 @@ void SgdJob::ApplyAnswer(int32_t shard, const SgdPartial& partial) {
   state_.accounts[s].rows += partial.rows;
   ++state_.staleness[staleness];
   state_.progress.rows = partial.rows;
+  penalty_ = SgdPenalty(task_.model, slot.step.parameters);
   const bool table = task_.feedback != SgdFeedback::kPlain;
   if (!table && o.mode == SgdMode::kAsynchronous &&
       o.rule == SgdAsyncRule::kProximal) {
@@ -324,7 +325,7 @@ void SgdJob::AfterUpdate(double now) {
     loss += state_.shard_loss[s];
     rows += state_.shard_rows[s];
   }
-  if (rows > 0) progress.loss = loss / static_cast<double>(rows);
+  if (rows > 0) progress.loss = loss / static_cast<double>(rows) + penalty_;
   progress.bytes_down = std::exchange(bytes_down_, 0);
   progress.bytes_up = std::exchange(bytes_up_, 0);
   progress.seconds = now - last_time_;

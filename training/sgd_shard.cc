@@ -311,6 +311,11 @@ absl::Status SgdShard::AddContribution(const SgdStep& step, Sums& sums,
                                        SgdPartial& partial) {
   const int32_t worker = sums.worker;
   std::vector<double>& v = sums.sums.gradient;
+  if (!std::isfinite(sums.sums.loss)) {
+    return absl::OutOfRangeError(absl::StrCat("worker ", worker, ", update ",
+                                              step.version, ": the loss is ",
+                                              sums.sums.loss));
+  }
   partial.loss += sums.sums.loss;
   partial.rows += sums.sums.rows;
   const bool plain = task_.feedback == SgdFeedback::kPlain;

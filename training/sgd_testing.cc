@@ -84,10 +84,11 @@ double Objective(const SgdSimulationData& data, const SgdModel& model,
                  const std::vector<double>& x, std::vector<double>* gradient) {
   SgdSums sums;
   if (gradient != nullptr) sums.gradient.resize(x.size());
+  std::vector<const float*> rows;
   for (int64_t i = 0; i < data.size(); ++i) {
-    AddSgdSums(model, x, {data.values.data() + i * data.dimension},
-               {data.labels[static_cast<size_t>(i)]}, sums);
+    rows.push_back(data.values.data() + i * data.dimension);
   }
+  AddSgdSums(model, x, rows, data.labels, sums);
   if (gradient != nullptr) {
     *gradient = sums.gradient;
     for (double& g : *gradient) g /= static_cast<double>(data.size());

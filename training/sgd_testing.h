@@ -31,7 +31,7 @@ std::vector<double> Trained(const SgdSimulationData& data,
 // Largest difference over the largest value of a.
 double Difference(const std::vector<double>& a, const std::vector<double>& b);
 
-// f with l2 and its gradient over all rows, one row after the other.
+// f with l2 and its gradient over all rows.
 double Objective(const SgdSimulationData& data, const SgdModel& model,
                  const std::vector<double>& x, std::vector<double>* gradient);
 
