@@ -117,6 +117,10 @@ void EncodeShard(const ShardDescription& shard, v1::ShardDescription* out) {
   out->set_queue_length(shard.queue_length);
   out->set_queue_capacity(shard.queue_capacity);
   out->set_threads(shard.threads);
+  v1::ShardSegmentFiles* const files = out->mutable_segment_files();
+  files->set_in_use(shard.segment_files.in_use);
+  files->set_refused(shard.segment_files.refused);
+  files->set_write_failures(shard.segment_files.write_failures);
   for (const QueueState& queue : shard.queues) {
     v1::ShardQueue* encoded = out->add_queues();
     encoded->set_work_class(queue.work_class == WorkClass::kSearch

@@ -123,6 +123,7 @@ TEST(EncodeShard, WritesEveryField) {
   shard.threads = 8;
   shard.queues = {{WorkClass::kSearch, 1, 2, 3, 4, 0.5},
                   {WorkClass::kRead, 0, 2, 0, 0, 0}};
+  shard.segment_files = {9, 10, 11};
   v1::ShardDescription out;
   EncodeShard(shard, &out);
   EXPECT_EQ(out.ShortDebugString(), FromText<v1::ShardDescription>(R"(
@@ -131,7 +132,8 @@ TEST(EncodeShard, WritesEveryField) {
               memory_bytes: 5 queue_length: 6 queue_capacity: 7 threads: 8
               queues { work_class: SEARCH length: 1 capacity: 2 refused: 3
                        taken: 4 wait_seconds: 0.5 }
-              queues { work_class: READ capacity: 2 })")
+              queues { work_class: READ capacity: 2 }
+              segment_files { in_use: 9 refused: 10 write_failures: 11 })")
                                         .ShortDebugString());
   shard.state = ShardDescription::State::kLoading;
   EncodeShard(shard, &out);

@@ -352,14 +352,15 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
   shard.threads = 10;
   shard.queues = {{WorkClass::kRead, 1, 2, 3, 4, 0.5},
                   {WorkClass::kSearch, 5, 6, 7, 8, 0.25}};
+  shard.segment_files = {11, 12, 13};
   v1::DescribeShardResponse response;
   EncodeShardReply(shard, &response);
   response.mutable_header()->set_shard_id(1);
   const auto received = DecodeShardReply(response);
   ASSERT_TRUE(received.ok()) << received.status();
   const auto& [id, address, state, reason, uuid, total, version, incarnation,
-               sequence, points, memory, length, capacity, threads, queues] =
-      *received;
+               sequence, points, memory, length, capacity, threads, queues,
+               files] = *received;
   EXPECT_EQ(address, "");
   EXPECT_EQ(state, ShardDescription::State::kLoading);
   EXPECT_EQ(reason, "because");
@@ -368,6 +369,7 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
                                     points, memory, length, capacity, threads}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_EQ(queues, shard.queues);
+  EXPECT_EQ(files, shard.segment_files);
   for (const auto& spoil : std::vector<void (*)(v1::ShardDescription*)>{
            [](v1::ShardDescription* s) { s->mutable_queues(1)->set_taken(-1); },
            [](v1::ShardDescription* s) {

@@ -133,6 +133,17 @@ struct QueueState {
   friend bool operator==(const QueueState&, const QueueState&) = default;
 };
 
+// The files of a shard's sealed segments.
+struct SegmentFilesState {
+  int64_t in_use = 0;  // that the manifest which counts names
+  // At start: files missing or damaged, whose rows were read from the store.
+  int64_t refused = 0;
+  int64_t write_failures = 0;  // since the start
+
+  friend bool operator==(const SegmentFilesState&,
+                         const SegmentFilesState&) = default;
+};
+
 struct ShardDescription {
   enum class State { kServing, kLoading, kUnreachable };
   int32_t shard_id = 0;
@@ -150,6 +161,7 @@ struct ShardDescription {
   int32_t queue_capacity = 0;
   int32_t threads = 0;
   std::vector<QueueState> queues = {};  // each class once; none while loading
+  SegmentFilesState segment_files = {};
 };
 
 }  // namespace coterie

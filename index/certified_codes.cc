@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "index/certified_lanes.h"
 #include "index/certified_rounding.h"
@@ -152,8 +154,8 @@ class CertifiedCodes::Encoder {
     const double short_norm =
         std::max(0.0, norm * (1 - slack.delta) - codes_.norm_slack_);
     const size_t at = static_cast<size_t>(i);
-    codes_.a_[at] = a;
-    codes_.b_[at] = RoundDown(a * (short_norm * short_norm));
+    codes_.owned_.a[at] = a;
+    codes_.owned_.b[at] = RoundDown(a * (short_norm * short_norm));
     Store(i);
     AddToPanel(i, a, error, std::sqrt(squared_code));
   }
@@ -179,7 +181,7 @@ class CertifiedCodes::Encoder {
           static_cast<int>(code_[static_cast<size_t>(j)]) + 128);
     }
     const int64_t block = i / kBlockRows;
-    uint8_t* out = codes_.lines_.data()->bytes +
+    uint8_t* out = codes_.owned_.lines.data()->bytes +
                    block * kBlockRows * 4 * codes_.quads_ + i % kBlockRows * 4;
     for (int64_t quad = 0; quad < codes_.quads_; ++quad) {
       std::memcpy(out + quad * 64, bytes_.data() + quad * 4, 4);
@@ -187,7 +189,8 @@ class CertifiedCodes::Encoder {
   }
 
   void AddToPanel(int64_t i, float a, double error, double code_norm) {
-    CertifiedPanel& panel = codes_.panels_[static_cast<size_t>(i / kPanelRows)];
+    CertifiedPanel& panel =
+        codes_.owned_.panels[static_cast<size_t>(i / kPanelRows)];
     const CertifiedFault fault = codes_.slack_.fault;
     const bool first = i % kPanelRows == 0;
     const auto add = [&](double& field, double value) {
@@ -208,7 +211,7 @@ class CertifiedCodes::Encoder {
   }
 
   void FinishPanels() {
-    for (CertifiedPanel& panel : codes_.panels_) {
+    for (CertifiedPanel& panel : codes_.owned_.panels) {
       panel.code_error *= kUp;
       panel.code_norm *= kUp;
     }
@@ -226,36 +229,102 @@ class CertifiedCodes::Encoder {
   std::vector<uint8_t> bytes_;
 };
 
+CertifiedCodes::CertifiedCodes(Metric metric, int64_t n, int64_t d,
+                               CertifiedSlack slack)
+    : metric_(metric),
+      n_(n),
+      d_(d),
+      quads_(RoundUpTo(d, 4) / 4),
+      slack_(slack) {}
+
+int64_t CertifiedCodes::padded_rows() const {
+  return RoundUpTo(n_, kGroupRows);
+}
+
+int64_t CertifiedCodes::panel_count() const {
+  return RoundUpTo(n_, kPanelRows) / kPanelRows;
+}
+
 CertifiedCodes::CertifiedCodes(Metric metric, RowsView rows,
                                const Options& options)
-    : metric_(metric),
-      n_(rows.n),
-      d_(rows.d),
-      quads_(RoundUpTo(rows.d, 4) / 4),
-      slack_(options.slack),
-      lines_(static_cast<size_t>(RoundUpTo(rows.n, kGroupRows) / kBlockRows *
-                                 quads_)),
-      a_(static_cast<size_t>(RoundUpTo(rows.n, kGroupRows))),
-      b_(a_.size()),
-      panels_(static_cast<size_t>(RoundUpTo(rows.n, kPanelRows) / kPanelRows)) {
+    : CertifiedCodes(metric, rows.n, rows.d, options.slack) {
   assert(d_ <= kMaxDimension);
   assert(options.clip >= 1.0 / 16 && options.clip <= 1);
   assert((_mm_getcsr() & 0x8040) == 0);  // DAZ and FTZ
+  owned_.lines.resize(static_cast<size_t>(padded_rows() / kBlockRows * quads_));
+  owned_.a.resize(static_cast<size_t>(padded_rows()));
+  owned_.b.resize(owned_.a.size());
+  owned_.panels.resize(static_cast<size_t>(panel_count()));
   // The code of 0: padding, and dimensions beyond d.
-  if (!lines_.empty()) {
-    std::memset(lines_.data(), 128, lines_.size() * sizeof(Line));
+  if (!owned_.lines.empty()) {
+    std::memset(owned_.lines.data(), 128, owned_.lines.size() * sizeof(Line));
+    codes_ = owned_.lines.data()->bytes;
   }
+  a_ = owned_.a.data();
+  b_ = owned_.b.data();
+  panels_ = owned_.panels.data();
   Encoder encoder(*this, rows, options);
   encoder.FindCentre(options);
   encoder.FindUnit();
   encoder.EncodeAll();
 }
 
+CertifiedCodes::Parts CertifiedCodes::parts() const {
+  const auto padded = static_cast<size_t>(padded_rows());
+  Parts parts;
+  parts.codes = {codes_, padded * 4 * static_cast<size_t>(quads_)};
+  parts.a = {a_, padded};
+  parts.b = {b_, padded};
+  parts.panels = {panels_, static_cast<size_t>(panel_count())};
+  parts.centre = centre_;
+  parts.unit = unit_;
+  parts.norm_slack = norm_slack_;
+  parts.slack = slack_;
+  return parts;
+}
+
+absl::StatusOr<std::unique_ptr<const CertifiedCodes>> CertifiedCodes::Borrow(
+    Metric metric, int64_t n, int64_t d, const Parts& parts) {
+  if (n < 0 || d < 1 || d > kMaxDimension) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("codes of ", n, " rows of dimension ", d));
+  }
+  std::unique_ptr<CertifiedCodes> codes(
+      new CertifiedCodes(metric, n, d, parts.slack));
+  const int64_t padded = codes->padded_rows();
+  const std::pair<const char*, bool> checks[] = {
+      {"codes",
+       static_cast<int64_t>(parts.codes.size()) == padded * 4 * codes->quads_},
+      {"place of codes",
+       reinterpret_cast<uintptr_t>(parts.codes.data()) % sizeof(Line) == 0},
+      {"a", static_cast<int64_t>(parts.a.size()) == padded},
+      {"b", static_cast<int64_t>(parts.b.size()) == padded},
+      {"panels",
+       static_cast<int64_t>(parts.panels.size()) == codes->panel_count()},
+      {"centre", static_cast<int64_t>(parts.centre.size()) == d},
+  };
+  for (const auto& [part, fits] : checks) {
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "codes of ", n, " rows of dimension ", d, ": wrong ", part));
+    }
+  }
+  codes->centre_.assign(parts.centre.begin(), parts.centre.end());
+  codes->unit_ = parts.unit;
+  codes->norm_slack_ = parts.norm_slack;
+  codes->codes_ = parts.codes.data();
+  codes->a_ = parts.a.data();
+  codes->b_ = parts.b.data();
+  codes->panels_ = parts.panels.data();
+  return codes;
+}
+
 int64_t CertifiedCodes::MemoryBytes() const {
-  return static_cast<int64_t>(
-      lines_.capacity() * sizeof(Line) + a_.capacity() * sizeof(float) +
-      b_.capacity() * sizeof(float) + centre_.capacity() * sizeof(float) +
-      panels_.capacity() * sizeof(CertifiedPanel));
+  const Parts all = parts();
+  return static_cast<int64_t>(all.codes.size() +
+                              (all.a.size() + all.b.size()) * sizeof(float) +
+                              all.centre.size() * sizeof(float) +
+                              all.panels.size() * sizeof(CertifiedPanel));
 }
 
 }  // namespace coterie

@@ -28,15 +28,18 @@
 // Layout: 16 rows x 4 dimensions in 64 bytes, byte block*16*D + (j/4)*64 +
 // (row%16)*4 + j%4 holds c_j + 128, D = d rounded up to 4; rows are padded to a
 // multiple of 64 with c = 0.
-// Memory: D + 8 bytes a row.
+// Memory: D + 8 bytes a row, of its own or borrowed (Parts): what a caller
+// keeps of codes it can use again without computing them.
 
 #ifndef COTERIE_INDEX_CERTIFIED_CODES_H_
 #define COTERIE_INDEX_CERTIFIED_CODES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "index/certified_memory.h"
 #include "index/certified_slack.h"
@@ -76,6 +79,31 @@ class CertifiedCodes {
   CertifiedCodes(Metric metric, RowsView rows)
       : CertifiedCodes(metric, rows, Options()) {}
 
+  CertifiedCodes(CertifiedCodes&&) = default;
+  CertifiedCodes(const CertifiedCodes&) = delete;
+  CertifiedCodes& operator=(const CertifiedCodes&) = delete;
+
+  // All that codes consist of beside metric, rows and dimension.
+  struct Parts {
+    // 4 quads bytes a row of whole groups, from a 64-byte boundary on.
+    absl::Span<const uint8_t> codes;
+    absl::Span<const float> a;  // a row of whole groups; so is b
+    absl::Span<const float> b;
+    absl::Span<const CertifiedPanel> panels;
+    absl::Span<const float> centre;  // d
+    int unit = 0;
+    double norm_slack = 0;
+    CertifiedSlack slack;
+  };
+  // Valid as long as the codes.
+  Parts parts() const;
+  // Codes of n rows of d components over the parts of codes made before, which
+  // outlive them; only the centre is copied. INVALID_ARGUMENT naming the part
+  // if its size or place is not that of such codes. Values are taken as they
+  // are: the caller knows that they are what parts() gave. O(d).
+  static absl::StatusOr<std::unique_ptr<const CertifiedCodes>> Borrow(
+      Metric metric, int64_t n, int64_t d, const Parts& parts);
+
   Metric metric() const { return metric_; }
   int64_t size() const { return n_; }
   int64_t dimension() const { return d_; }
@@ -89,17 +117,13 @@ class CertifiedCodes {
   const CertifiedSlack& slack() const { return slack_; }
 
   // Codes of the block that starts at `row`, a multiple of kBlockRows.
-  const uint8_t* block(int64_t row) const {
-    return lines_.data()->bytes + row * 4 * quads_;
-  }
+  const uint8_t* block(int64_t row) const { return codes_ + row * 4 * quads_; }
   // Fields from `row` on, readable to the end of its group.
-  const float* a(int64_t row) const { return a_.data() + row; }
-  const float* b(int64_t row) const { return b_.data() + row; }
-  const CertifiedPanel& panel(int64_t i) const {
-    return panels_[static_cast<size_t>(i)];
-  }
+  const float* a(int64_t row) const { return a_ + row; }
+  const float* b(int64_t row) const { return b_ + row; }
+  const CertifiedPanel& panel(int64_t i) const { return panels_[i]; }
 
-  // Bytes on the heap.
+  // Of codes and fields, wherever they lie.
   int64_t MemoryBytes() const;
 
  private:
@@ -112,6 +136,19 @@ class CertifiedCodes {
   template <typename T>
   using Array = std::vector<T, internal_certified::StreamAllocator<T>>;
 
+  // Codes that were computed here. Moving keeps where they lie.
+  struct Owned {
+    Array<Line> lines;
+    Array<float> a;
+    Array<float> b;
+    std::vector<CertifiedPanel> panels;
+  };
+
+  CertifiedCodes(Metric metric, int64_t n, int64_t d, CertifiedSlack slack);
+  // Rows with the padding of the last group.
+  int64_t padded_rows() const;
+  int64_t panel_count() const;
+
   Metric metric_;
   int64_t n_;
   int64_t d_;
@@ -120,10 +157,11 @@ class CertifiedCodes {
   std::vector<float> centre_;
   int unit_ = 0;
   double norm_slack_ = 0;
-  Array<Line> lines_;
-  Array<float> a_;
-  Array<float> b_;
-  std::vector<CertifiedPanel> panels_;
+  Owned owned_;  // empty if borrowed
+  const uint8_t* codes_ = nullptr;
+  const float* a_ = nullptr;
+  const float* b_ = nullptr;
+  const CertifiedPanel* panels_ = nullptr;
 };
 
 static_assert(kMaxDimension <= 16384, "the proofs assume d <= 16384");

@@ -67,6 +67,7 @@ class HttpServerTest : public testing::Test {
       up.sequence = 17;
       up.queues = {{WorkClass::kSearch, 3, 256, 2, 40, 1.5},
                    {WorkClass::kRead, 0, 256, 0, 7, 0}};
+      up.segment_files = {12, 1, 2};
       ShardDescription down;
       down.shard_id = 1;
       down.state = ShardDescription::State::kUnreachable;
@@ -104,10 +105,14 @@ TEST_F(HttpServerTest, MetricsHaveRpcsShardsAndTheProcess) {
   const std::string text = Get(server_->address(), "/metrics");
   EXPECT_THAT(text, HasSubstr(" 200 "));
   for (const char* line :
-       {"coterie_shard_up{shard=\"0\"} 1", "coterie_shard_up{shard=\"1\"} 0",
+       {"coterie_shard_up{shard=\"0\"} 1",
+        "coterie_shard_up{shard=\"1\"} 0",
         "coterie_shard_points{shard=\"0\"} 42",
         "coterie_shard_memory_bytes{shard=\"0\"} 4096",
         "coterie_shard_sequence{shard=\"0\"} 17",
+        "coterie_shard_segment_files{shard=\"0\"} 12",
+        "coterie_shard_segment_files_refused{shard=\"0\"} 1",
+        "coterie_shard_segment_file_failures_total{shard=\"0\"} 2",
         "coterie_shard_queue_length{shard=\"0\",class=\"search\"} 3",
         "coterie_shard_queue_capacity{shard=\"0\",class=\"read\"} 256",
         "coterie_shard_queue_refused_total{shard=\"0\",class=\"search\"} 2",
@@ -116,8 +121,10 @@ TEST_F(HttpServerTest, MetricsHaveRpcsShardsAndTheProcess) {
         "1.5",
         "coterie_inflight_request_bytes 600",
         "coterie_inflight_request_limit_bytes 1000",
-        "coterie_inflight_refused_total 1", "coterie_duplicate_ids_total 5",
-        "coterie_serving 0", "version=\"1.2.3\"",
+        "coterie_inflight_refused_total 1",
+        "coterie_duplicate_ids_total 5",
+        "coterie_serving 0",
+        "version=\"1.2.3\"",
         "# TYPE coterie_rpc_handling_seconds histogram"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }

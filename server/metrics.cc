@@ -97,6 +97,15 @@ void AddShard(const ShardDescription& shard, Families* out) {
         shard.catalogue_version);
   for (const QueueState& queue : shard.queues) AddQueue(queue, labels, out);
   gauge("coterie_shard_threads", "Scanning threads.", shard.threads);
+  gauge("coterie_shard_segment_files", "Segment files in use.",
+        shard.segment_files.in_use);
+  gauge("coterie_shard_segment_files_refused",
+        "At start: files missing or damaged; their rows were read from the "
+        "store.",
+        shard.segment_files.refused);
+  out->Counter("coterie_shard_segment_file_failures_total",
+               "Attempts to write segment files that failed.",
+               static_cast<double>(shard.segment_files.write_failures), labels);
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ CollectionState::CollectionState(CollectionSpec spec, int32_t shard_id,
       shard_id_(shard_id),
       tuning_(tuning),
       shape_(ShapeOf(*spec_)),
-      slots_(static_cast<size_t>(spec_->slots)) {
+      slots_(static_cast<size_t>(spec_->slots)),
+      covered_(slots_.size()) {
   for (int32_t i = 0; i < spec_->slots; ++i) {
     slots_[static_cast<size_t>(i)].slot = i;
   }
@@ -69,7 +70,8 @@ void CollectionState::SetOffset(int32_t slot, int64_t offset) {
   slots_[static_cast<size_t>(slot)].offset = offset;
 }
 
-int64_t CollectionState::AdvanceOffset(int32_t slot) {
+int64_t CollectionState::AdvanceOffset(int32_t slot, int64_t points) {
+  unsealed_ += points;
   return ++slots_[static_cast<size_t>(slot)].offset;
 }
 
@@ -91,7 +93,8 @@ void CollectionState::StartLoad(int64_t expected) {
 void CollectionState::Load(PointId id, VectorView vector) {
   if (tail_ != nullptr && tail_->size() == tail_->capacity()) FinishLoad();
   if (tail_ == nullptr) {
-    const int64_t most = tuning_.segment_bytes / shape_.row_bytes();
+    int64_t most = tuning_.segment_bytes / shape_.row_bytes();
+    while (most > kFirstTailRows && !Affordable(most)) most /= 2;
     const int64_t wanted = std::max(kFirstTailRows, load_remaining_);
     tail_ = Segment::NewTail(shape_, Capacity(wanted, most),
                              /*indexed=*/false);
@@ -102,13 +105,40 @@ void CollectionState::Load(PointId id, VectorView vector) {
 }
 
 void CollectionState::FinishLoad() {
-  if (tail_ != nullptr) SealTail();
+  if (tail_ == nullptr) return;
+  if (auto sealed = Segment::Seal(shape_, {&tail_, 1})) {
+    sealed_.push_back(std::move(sealed));
+  }
+  tail_ = nullptr;
+}
+
+void CollectionState::Adopt(std::shared_ptr<Segment> segment,
+                            absl::Span<const int64_t> dead) {
+  // Whoever reads comes later than every write there was.
+  for (const int64_t row : dead) segment->MarkDeleted(row, 1);
+  for (int64_t row = 0; row < segment->size(); ++row) {
+    if (segment->IsLive(row, kNow)) CountRow(segment->id(row), 1);
+  }
+  sealed_.push_back(std::move(segment));
+}
+
+void CollectionState::CoverOffsets() { covered_ = Offsets(); }
+
+std::vector<int64_t> CollectionState::Offsets() const {
+  std::vector<int64_t> offsets;
+  offsets.reserve(slots_.size());
+  for (const SlotState& slot : slots_) offsets.push_back(slot.offset);
+  return offsets;
 }
 
 CollectionState::Place CollectionState::Find(PointId id) const {
   if (tail_ != nullptr) {
     const int64_t row = tail_->Find(id, tail_->size(), kNow);
     if (row >= 0) return {tail_.get(), row};
+  }
+  for (auto frozen = frozen_.rbegin(); frozen != frozen_.rend(); ++frozen) {
+    const int64_t row = frozen->tail->Find(id, frozen->tail->size(), kNow);
+    if (row >= 0) return {frozen->tail.get(), row};
   }
   for (auto segment = sealed_.rbegin(); segment != sealed_.rend(); ++segment) {
     const int64_t row = (*segment)->Find(id, (*segment)->size(), kNow);
@@ -121,13 +151,16 @@ bool CollectionState::Delete(PointId id, int64_t sequence) {
   const Place place = Find(id);
   if (place.segment == nullptr) return false;
   place.segment->MarkDeleted(place.row, sequence);
+  for (const auto& input : merging_) {
+    if (input.get() == place.segment) deaths_.push_back({id, sequence});
+  }
   CountRow(id, -1);
   return true;
 }
 
 bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence) {
   const bool replaced = Delete(id, sequence);
-  if (tail_ != nullptr && tail_->size() == tail_->capacity()) SealTail();
+  if (tail_ != nullptr && tail_->size() == tail_->capacity()) Freeze();
   if (tail_ == nullptr) {
     const int64_t most =
         std::min(tuning_.tail_rows, tuning_.tail_bytes / shape_.row_bytes());
@@ -139,38 +172,110 @@ bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence) {
   return replaced;
 }
 
-void CollectionState::SealTail() {
-  if (auto sealed = Segment::Seal(shape_, {&tail_, 1})) {
-    sealed_.push_back(std::move(sealed));
+// --- Sealing and merging ----------------------------------------------------
+
+void CollectionState::Freeze() {
+  unsealed_ = 0;
+  if (tail_ != nullptr) {
+    frozen_.push_back({std::move(tail_), Offsets()});
+    tail_ = nullptr;
+  } else if (!frozen_.empty()) {
+    frozen_.back().offsets = Offsets();
+  } else {
+    CoverOffsets();
   }
-  tail_ = nullptr;
 }
 
-void CollectionState::Merge(size_t first, size_t end) {
-  auto merged = Segment::Seal(
-      shape_, absl::MakeConstSpan(sealed_).subspan(first, end - first));
-  const auto at = sealed_.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto after =
-      sealed_.erase(at, sealed_.begin() + static_cast<std::ptrdiff_t>(end));
-  if (merged != nullptr) sealed_.insert(after, std::move(merged));
+bool CollectionState::Affordable(int64_t rows) const {
+  const int64_t coded = shape_.CodesPay(rows) ? shape_.dimension + 12 : 0;
+  return rows * (static_cast<int64_t>(sizeof(SegmentRow)) + coded) <=
+         tuning_.merge_bytes;
+}
+
+bool CollectionState::Fits(int64_t rows) const {
+  return Affordable(rows) && rows * shape_.row_bytes() <= tuning_.segment_bytes;
+}
+
+std::pair<size_t, size_t> CollectionState::NextMerge(bool files) const {
+  const size_t n = sealed_.size();
+  for (size_t i = 0; files && i < n; ++i) {
+    if (sealed_[i]->file() == nullptr) return {i, i + 1};
+  }
+  if (n >= 2) {
+    const int64_t older = sealed_[n - 2]->live();
+    const int64_t newer = sealed_[n - 1]->live();
+    if (older <= 2 * newer && Fits(older + newer)) {
+      return {n - 2, n};
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t dead = sealed_[i]->size() - sealed_[i]->live();
+    if (dead * kDeadShare > sealed_[i]->size() &&
+        Affordable(sealed_[i]->live())) {
+      return {i, i + 1};
+    }
+  }
+  return {0, 0};
+}
+
+bool CollectionState::WantsMerge(bool files) const {
+  if (!merging_.empty()) return false;
+  if (!frozen_.empty() || WantsFreeze()) return true;
+  const auto [first, end] = NextMerge(files);
+  return first != end;
+}
+
+std::vector<std::shared_ptr<Segment>> CollectionState::StartMerge(bool files) {
+  if (!merging_.empty()) return {};
+  if (WantsFreeze()) Freeze();
+  if (!frozen_.empty()) {
+    // All that wait, so that who falls behind catches up.
+    int64_t rows = 0;
+    for (const Frozen& frozen : frozen_) {
+      rows += frozen.tail->live();
+      if (!merging_.empty() && !Fits(rows)) break;
+      merging_.push_back(frozen.tail);
+    }
+  } else {
+    const auto [first, end] = NextMerge(files);
+    merging_.assign(sealed_.begin() + static_cast<std::ptrdiff_t>(first),
+                    sealed_.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return merging_;
+}
+
+std::vector<CollectionState::Death> CollectionState::TakeDeaths() {
+  return std::exchange(deaths_, {});
+}
+
+void CollectionState::FinishMerge(std::shared_ptr<Segment> merged) {
+  if (merged != nullptr) {
+    for (const Death& death : deaths_) {
+      merged->MarkIfLive(death.id, death.sequence);
+    }
+  }
+  auto at = std::find(sealed_.begin(), sealed_.end(), merging_.front());
+  if (at != sealed_.end()) {
+    at = sealed_.erase(at, at + static_cast<std::ptrdiff_t>(merging_.size()));
+  } else {
+    for (size_t i = 0; i < merging_.size(); ++i) {
+      covered_ = std::move(frozen_.front().offsets);
+      frozen_.pop_front();
+    }
+  }
+  if (merged != nullptr) sealed_.insert(at, std::move(merged));
+  AbandonMerge();
+}
+
+void CollectionState::AbandonMerge() {
+  merging_.clear();
+  deaths_.clear();
 }
 
 void CollectionState::Maintain() {
-  for (size_t n = sealed_.size(); n >= 2; n = sealed_.size()) {
-    const int64_t older = sealed_[n - 2]->live();
-    const int64_t newer = sealed_[n - 1]->live();
-    if (older > 2 * newer ||
-        (older + newer) * shape_.row_bytes() > tuning_.segment_bytes) {
-      break;
-    }
-    Merge(n - 2, n);
-  }
-  for (size_t i = 0; i < sealed_.size(); ++i) {
-    const int64_t dead = sealed_[i]->size() - sealed_[i]->live();
-    if (dead * kDeadShare > sealed_[i]->size()) {
-      Merge(i, i + 1);
-      break;
-    }
+  for (auto inputs = StartMerge(/*files=*/false); !inputs.empty();
+       inputs = StartMerge(/*files=*/false)) {
+    FinishMerge(Segment::Seal(shape_, inputs));
   }
 }
 
@@ -195,6 +300,9 @@ std::shared_ptr<const CollectionSnapshot> CollectionState::Publish(
   snapshot->rows_live_ = rows_live_;
   for (const auto& segment : sealed_) {
     snapshot->segments_.push_back(View(segment, sequence));
+  }
+  for (const Frozen& frozen : frozen_) {
+    snapshot->segments_.push_back(View(frozen.tail, sequence));
   }
   if (tail_ != nullptr && tail_->size() > 0) {
     snapshot->segments_.push_back(View(tail_, sequence));

@@ -1,20 +1,27 @@
 // One collection on one shard, in memory: what the writer changes, and the
 // immutable snapshots that readers see.
 //
-// CollectionState belongs to one writer thread; CollectionSnapshot to any
+// CollectionState belongs to one writer at a time; CollectionSnapshot to any
 // number of readers. Between the two stands Publish(): the writer changes rows
 // first, unseen, and a snapshot then shows all of it at once. The snapshot must
 // be handed to readers with synchronisation (shard/partition.h swaps a pointer
 // under a lock); nobody ever waits for the other.
+//
+// A full tail is frozen and a new one begun. Sealing frozen tails and merging
+// sealed segments is work for another thread: StartMerge says what to merge,
+// FinishMerge puts the result in its place; between the two writes go on.
 
 #ifndef COTERIE_SHARD_COLLECTION_STATE_H_
 #define COTERIE_SHARD_COLLECTION_STATE_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "api/collection.h"
 #include "api/search.h"
 #include "index/vectors.h"
@@ -25,12 +32,15 @@ namespace coterie {
 
 // When rows move between tail and sealed segments.
 struct SegmentTuning {
-  // A tail is sealed at this many rows or bytes, the smaller.
+  // A tail is frozen at this many rows or bytes, the smaller; also when so many
+  // changes were made since the last one was.
   int64_t tail_rows = 65536;
   int64_t tail_bytes = int64_t{64} << 20;
-  // Sealed segments are not merged beyond this size, so that the writer pauses
-  // briefly and memory peaks little.
+  // Sealed segments are not merged beyond this size.
   int64_t segment_bytes = int64_t{256} << 20;
+  // What a merge may take beside the rows it reads and the file it writes: 24
+  // bytes a row, and D + 8 if the result is coded. Larger ones are not done.
+  int64_t merge_bytes = int64_t{256} << 20;
 };
 
 // A collection at one sequence.
@@ -38,7 +48,7 @@ class CollectionSnapshot {
  public:
   const CollectionSpec& spec() const { return *spec_; }
   int64_t rows_live() const { return rows_live_; }
-  // Sealed ones, then the tail if it has rows.
+  // Sealed ones, then frozen tails, then the tail if it has rows.
   const std::vector<std::shared_ptr<const SegmentView>>& segments() const {
     return segments_;
   }
@@ -75,6 +85,11 @@ class CollectionState {
   void StartLoad(int64_t expected);
   void Load(PointId id, VectorView vector);
   void FinishLoad();
+  // A sealed segment found at start, without its rows `dead`. REQUIRES: these
+  // are rows of it, distinct; no other segment has a live row of its ids.
+  void Adopt(std::shared_ptr<Segment> segment, absl::Span<const int64_t> dead);
+  // The slots' offsets now are what the segments that were loaded hold.
+  void CoverOffsets();
   // Counts of a slot's writes start here.
   void SetOffset(int32_t slot, int64_t offset);
 
@@ -84,8 +99,8 @@ class CollectionState {
   // Removes the point; whether there was one.
   bool Delete(PointId id, int64_t sequence);
   bool Contains(PointId id) const { return Find(id).segment != nullptr; }
-  // Counts one write to the slot; its offset.
-  int64_t AdvanceOffset(int32_t slot);
+  // Counts one write to the slot, of so many points; its offset.
+  int64_t AdvanceOffset(int32_t slot, int64_t points = 1);
   // As the writer sees it.
   const SlotState& slot(int32_t slot) const;
 
@@ -95,10 +110,39 @@ class CollectionState {
   // The same collection with other owners.
   void SetSpec(CollectionSpec spec);
 
-  // Merges small sealed segments (each row takes part O(log rows) times:
-  // Bentley and Saxe 1980, the logarithmic method) and rewrites at most one
-  // that is over a fifth dead. Readers of older snapshots keep what they hold.
+  // --- Sealing and merging ---
+
+  // Segments whose live rows are to become one sealed segment: frozen tails;
+  // small sealed ones (each row takes part O(log rows) times: Bentley and Saxe
+  // 1980, the logarithmic method); one that is over a fifth dead; with `files`,
+  // one that is in memory only. Empty if there is nothing to do or a merge is
+  // under way.
+  std::vector<std::shared_ptr<Segment>> StartMerge(bool files);
+  // Whether StartMerge would have something to do.
+  bool WantsMerge(bool files) const;
+  // Rows of the merge's inputs that were deleted since StartMerge or the last
+  // call, with the sequences.
+  struct Death {
+    PointId id = 0;
+    int64_t sequence = 0;
+  };
+  std::vector<Death> TakeDeaths();
+  // Ends the merge: `merged` takes the place of its inputs; null if they have
+  // no live row. Readers of older snapshots keep what they hold. REQUIRES:
+  // `merged` has the inputs' live rows as of the last TakeDeaths.
+  void FinishMerge(std::shared_ptr<Segment> merged);
+  void AbandonMerge();
+
+  // Does all merges, in memory.
   void Maintain();
+
+  // The sealed segments, and the offsets by slot of which they hold all rows
+  // and deaths. Later writes may show in them too.
+  struct Coverage {
+    std::vector<std::shared_ptr<Segment>> segments;
+    std::vector<int64_t> offsets;
+  };
+  Coverage coverage() const { return {sealed_, covered_}; }
 
   // Everything so far, as of `sequence`. Costs O(segments + slots).
   std::shared_ptr<const CollectionSnapshot> Publish(int64_t sequence);
@@ -111,9 +155,16 @@ class CollectionState {
   };
   Place Find(PointId id) const;
   void CountRow(PointId id, int sign);
-  void SealTail();
-  // Replaces sealed_[first, end) by one segment of their live rows.
-  void Merge(size_t first, size_t end);
+  // Whether so many changes are in no sealed segment that it is time.
+  bool WantsFreeze() const { return unsealed_ >= tuning_.tail_rows; }
+  // Ends the tail; what was written so far will be covered once it is sealed.
+  void Freeze();
+  std::vector<int64_t> Offsets() const;
+  // Which to merge; [first, end) of sealed_, empty if none.
+  std::pair<size_t, size_t> NextMerge(bool files) const;
+  bool Affordable(int64_t rows) const;
+  // Whether so many rows may become one segment.
+  bool Fits(int64_t rows) const;
   std::shared_ptr<const SegmentView> View(
       const std::shared_ptr<Segment>& segment, int64_t sequence) const;
 
@@ -125,7 +176,18 @@ class CollectionState {
   std::vector<SlotState> slots_;  // all, by slot
   RequestTable requests_;
   std::vector<std::shared_ptr<Segment>> sealed_;
+  std::vector<int64_t> covered_;  // by slot: what sealed_ holds
+  // Full tails, oldest first, with the offsets by slot when each was frozen.
+  struct Frozen {
+    std::shared_ptr<Segment> tail;
+    std::vector<int64_t> offsets;
+  };
+  std::deque<Frozen> frozen_;
   std::shared_ptr<Segment> tail_;  // null until the first row
+  int64_t unsealed_ = 0;           // changes since the last Freeze
+  // Inputs of the merge under way: sealed ones, or the oldest frozen tails.
+  std::vector<std::shared_ptr<Segment>> merging_;
+  std::vector<Death> deaths_;  // of their rows
   int64_t load_remaining_ = 0;
   // Its views are used again where nothing changed, with their bitmaps.
   std::shared_ptr<const CollectionSnapshot> last_;

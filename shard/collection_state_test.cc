@@ -136,6 +136,7 @@ TEST(CollectionState, RewritesSegmentsThatAreAFifthDead) {
   tuning.tail_rows = 100;
   CollectionState state(Spec(), 0, tuning);
   for (PointId id = 0; id < 101; ++id) state.Upsert(id, VectorView({1, 1}), 1);
+  state.Maintain();
   for (PointId id = 0; id < 20; ++id) state.Delete(id, 2);
   state.Maintain();
   EXPECT_EQ(state.Publish(2)->segments()[0]->rows(), 100) << "just a fifth";
@@ -144,6 +145,101 @@ TEST(CollectionState, RewritesSegmentsThatAreAFifthDead) {
   const auto after = state.Publish(3);
   EXPECT_EQ(after->segments()[0]->rows(), 79);
   EXPECT_EQ(after->segments()[0]->live(), 79);
+}
+
+// Merges as another thread does them: with writes between their steps.
+TEST(CollectionState, EqualsAMapWhateverIsWrittenDuringAMerge) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(absl::StrCat("SEED=", seed));
+  Random random(seed);
+  for (int round = 0; round < 30; ++round) {
+    SegmentTuning tuning;
+    tuning.tail_rows = 1 + static_cast<int64_t>(random() % 20);
+    CollectionState state(Spec(), 0, tuning);
+    Model model;
+    int64_t sequence = 0;
+    const uint64_t ids = 1 + random() % 60;
+    const auto write_some = [&] {
+      for (uint64_t n = random() % 30; n > 0; --n) {
+        const PointId id = SplitMix64(random() % ids);
+        ++sequence;
+        if (random() % 3 == 0) {
+          ASSERT_EQ(state.Delete(id, sequence), model.erase(id) == 1);
+        } else {
+          const std::vector<float> vector = RandomVector(2, random);
+          ASSERT_EQ(state.Upsert(id, vector, sequence), model.count(id) == 1);
+          model[id] = vector;
+        }
+      }
+    };
+    std::vector<std::pair<std::shared_ptr<const CollectionSnapshot>, Model>>
+        held;
+    for (int merge = 0; merge < 40; ++merge) {
+      write_some();
+      const auto inputs = state.StartMerge(/*files=*/false);
+      if (inputs.empty()) continue;
+      EXPECT_TRUE(state.StartMerge(false).empty()) << "one at a time";
+      write_some();
+      const auto merged = Segment::Seal({2, Metric::kSquaredL2}, inputs);
+      write_some();
+      if (random() % 8 == 0) {
+        state.AbandonMerge();
+      } else {
+        for (const auto& death : state.TakeDeaths()) {
+          if (merged != nullptr) merged->MarkIfLive(death.id, death.sequence);
+        }
+        write_some();
+        held.emplace_back(state.Publish(sequence), model);
+        state.FinishMerge(merged);
+      }
+      held.emplace_back(state.Publish(sequence), model);
+    }
+    for (const auto& [snapshot, then] : held) ExpectShows(*snapshot, then);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "round " << round;
+  }
+}
+
+TEST(CollectionState, CoversWhatSealedSegmentsHold) {
+  SegmentTuning tuning;
+  tuning.tail_rows = 10;
+  CollectionState state(Spec(), 0, tuning);
+  const auto write = [&](PointId id) {
+    state.Upsert(id, VectorView({1, 1}), 1);
+    state.AdvanceOffset(SlotOf(id, 7));
+  };
+  for (PointId id = 0; id < 10; ++id) write(id);
+  EXPECT_TRUE(state.coverage().segments.empty());
+  EXPECT_EQ(state.coverage().offsets, std::vector<int64_t>(7));
+  state.Maintain();
+  ASSERT_EQ(state.coverage().segments.size(), 1u);
+  std::vector<int64_t> offsets(7);
+  for (PointId id = 0; id < 10; ++id) {
+    ++offsets[static_cast<size_t>(SlotOf(id, 7))];
+  }
+  EXPECT_EQ(state.coverage().offsets, offsets);
+  for (PointId id = 10; id < 15; ++id) write(id);
+  state.Maintain();
+  EXPECT_EQ(state.coverage().offsets, offsets) << "the tail is not sealed";
+  // Changes that fill no tail count, too.
+  state.AdvanceOffset(0, 5);
+  EXPECT_TRUE(state.WantsMerge(false));
+  state.Maintain();
+  ASSERT_EQ(state.coverage().segments.size(), 1u) << "merged";
+  EXPECT_EQ(state.coverage().segments[0]->size(), 15);
+  EXPECT_EQ(state.coverage().offsets[0], state.slot(0).offset);
+  EXPECT_FALSE(state.WantsMerge(false));
+}
+
+TEST(CollectionState, MergesNothingThatTheBudgetDoesNotAllow) {
+  SegmentTuning tuning;
+  tuning.tail_rows = 10;
+  tuning.merge_bytes = 15 * static_cast<int64_t>(sizeof(SegmentRow));
+  CollectionState state(Spec(), 0, tuning);
+  for (PointId id = 0; id < 40; ++id) {
+    state.Upsert(id, VectorView({1, 1}), 1);
+    state.Maintain();
+  }
+  EXPECT_EQ(state.coverage().segments.size(), 3u) << "merged, two have 20 rows";
 }
 
 TEST(CollectionState, SegmentsDisappearWithTheirLastRow) {

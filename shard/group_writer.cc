@@ -13,9 +13,6 @@
 namespace coterie {
 namespace {
 
-// Log records kept of each slot: enough to see what was written last.
-constexpr int64_t kLogRecordsPerSlot = 16;
-
 bool HasUpdates(const LogEntry& entry) {
   return std::any_of(
       entry.slots.begin(), entry.slots.end(),
@@ -184,13 +181,13 @@ void GroupWriter::ApplySlot(const LogEntry& entry, const SlotMutations& slot,
   reply->deleted += static_cast<int64_t>(record.deleted.size());
   reply->updated += static_cast<int64_t>(record.updated.size());
 
-  const int64_t offset = state.AdvanceOffset(slot.slot);
+  const auto points = static_cast<int64_t>(
+      record.upserted.size() + record.deleted.size() + record.updated.size());
+  const int64_t offset =
+      state.AdvanceOffset(slot.slot, std::max<int64_t>(points, 1));
+  // Kept until segment files hold what it says (shard/segment_keeper.h).
   batch_.Put(Family::kLog, key_of(static_cast<uint64_t>(offset)),
              EncodeLogRecord(record));
-  if (offset > kLogRecordsPerSlot) {
-    batch_.Delete(Family::kLog,
-                  key_of(static_cast<uint64_t>(offset - kLogRecordsPerSlot)));
-  }
   NoteRequest(entry, slot.slot, offset);
   touched_[entry.collection].insert(slot.slot);
 }

@@ -77,20 +77,27 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(Options options) {
   };
   auto identity = ClaimIdentity(options.identity, store->get());
   if (!identity.ok()) return with_path(identity.status());
-  auto loaded = LoadPartition(identity->shard_id, options.tuning, store->get());
+  SegmentFolder folder(options.segment_disk, options.path, *identity);
+  auto loaded =
+      LoadPartition(identity->shard_id, options.tuning, store->get(), &folder);
   if (!loaded.ok()) return with_path(loaded.status());
   return std::unique_ptr<Partition>(
       new Partition(std::move(options), std::move(*store), std::move(*identity),
-                    std::move(*loaded)));
+                    std::move(folder), std::move(*loaded)));
 }
 
 Partition::Partition(Options options, std::unique_ptr<RecordStore> store,
-                     ShardIdentity identity, LoadedPartition loaded)
+                     ShardIdentity identity, SegmentFolder folder,
+                     LoadedPartition loaded)
     : options_(std::move(options)),
       store_(std::move(store)),
       identity_(std::move(identity)),
+      segment_folder_(std::move(folder)),
+      manifest_(std::move(loaded.manifest)),
+      warnings_(std::move(loaded.warnings)),
       states_(std::move(loaded.states)),
       sequence_(loaded.sequence) {
+  TurnLock lock(&state_mutex_);
   AdoptCatalogue(std::move(loaded.catalogue));
 }
 
@@ -161,6 +168,7 @@ absl::Status Partition::CheckEntry(const LogEntry& entry) const {
 absl::Status Partition::ApplyGroup(
     absl::Span<const LogEntry* const> entries,
     absl::Span<absl::StatusOr<WriteReply>> replies) {
+  TurnLock lock(&state_mutex_);
   GroupWriter group(entries, sequence_, options_.limits, &states_,
                     store_.get());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -174,11 +182,74 @@ absl::Status Partition::ApplyGroup(
   if (group.empty()) return absl::OkStatus();
   sequence_ = group.sequence();
   const absl::Status status = store_->Write(group.Finish());
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    store_failed_ = true;
+    return status;
+  }
   const std::vector<uint32_t> numbers = group.collections();
-  for (const uint32_t number : numbers) states_.at(number)->Maintain();
   Publish(numbers);
+  for (const uint32_t number : numbers) {
+    if (states_.at(number)->WantsMerge(/*files=*/false)) {
+      WakeKeeper();
+      break;
+    }
+  }
   return absl::OkStatus();
+}
+
+// --- Sealing and merging ----------------------------------------------------
+
+CollectionState* Partition::Mergeable(uint32_t collection) {
+  const auto state = states_.find(collection);
+  return state == states_.end() || store_failed_ ? nullptr
+                                                 : state->second.get();
+}
+
+std::optional<Partition::Merge> Partition::StartMerge(bool files) {
+  TurnLock lock(&state_mutex_);
+  if (store_failed_) return std::nullopt;
+  for (const auto& [number, state] : states_) {
+    Merge merge;
+    merge.inputs = state->StartMerge(files);
+    if (merge.inputs.empty()) continue;
+    merge.collection = number;
+    merge.shape = {state->spec().dimension, state->spec().metric};
+    return merge;
+  }
+  return std::nullopt;
+}
+
+std::vector<CollectionState::Death> Partition::TakeDeaths(uint32_t collection) {
+  TurnLock lock(&state_mutex_);
+  CollectionState* const state = Mergeable(collection);
+  if (state == nullptr) return {};
+  return state->TakeDeaths();
+}
+
+void Partition::FinishMerge(uint32_t collection,
+                            std::shared_ptr<Segment> merged) {
+  TurnLock lock(&state_mutex_);
+  CollectionState* const state = Mergeable(collection);
+  if (state == nullptr) return;
+  state->FinishMerge(std::move(merged));
+  Publish({collection});
+}
+
+void Partition::AbandonMerge(uint32_t collection) {
+  TurnLock lock(&state_mutex_);
+  CollectionState* const state = Mergeable(collection);
+  if (state != nullptr) state->AbandonMerge();
+}
+
+std::optional<Partition::Coverage> Partition::SegmentCoverage() {
+  TurnLock lock(&state_mutex_);
+  if (store_failed_) return std::nullopt;
+  Coverage coverage;
+  coverage.sequence = sequence_;
+  for (const auto& [number, state] : states_) {
+    coverage.collections[number] = state->coverage();
+  }
+  return coverage;
 }
 
 // --- The catalogue ----------------------------------------------------------
@@ -223,6 +294,7 @@ absl::Status Partition::CheckChange(const Catalogue& next) const {
 
 absl::Status Partition::PutCatalogue(int64_t expected_version, Catalogue next,
                                      absl::StatusOr<int64_t>* reply) {
+  TurnLock lock(&state_mutex_);
   const auto current = catalogue();
   absl::Status refusal;
   if (current->version != expected_version) {
@@ -249,11 +321,13 @@ absl::Status Partition::PutCatalogue(int64_t expected_version, Catalogue next,
   batch.Put(Family::kMeta, CatalogueKey(), EncodeCatalogue(next));
   const absl::Status status = store_->Write(batch);
   if (!status.ok()) {
+    store_failed_ = true;
     *reply = status;
     return status;
   }
   *reply = next.version;
   AdoptCatalogue(std::move(next));
+  if (!dropped.empty()) WakeKeeper();
   for (const uint32_t number : dropped) {
     store_->Reclaim(Family::kRows, SlotStart(number, 0),
                     SlotStart(number, kMaxSlots));

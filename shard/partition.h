@@ -2,7 +2,10 @@
 //
 // Reads are thread-safe and never wait for writers: they take a ReadView under
 // a lock held for a few pointer copies. Changes come from one thread, the
-// write log's (shard/write_log.h).
+// write log's (shard/write_log.h); another, the keeper
+// (shard/segment_keeper.h), seals and merges segments between groups of writes.
+// Neither holds the other up for longer than it takes to choose segments or to
+// swap them.
 //
 // A change goes to memory first, where no snapshot shows it, then to disk in
 // one synced batch, and is then made visible by swapping snapshots. If the disk
@@ -12,10 +15,14 @@
 #define COTERIE_SHARD_PARTITION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +34,10 @@
 #include "shard/partition_load.h"
 #include "shard/record_codec.h"
 #include "shard/record_store.h"
+#include "shard/segment_disk.h"
+#include "shard/segment_folder.h"
+#include "shard/segment_manifest.h"
+#include "shard/turn_mutex.h"
 #include "shard/write_log.h"
 #include "sync/mutex.h"
 
@@ -50,6 +61,8 @@ class Partition final : public LogSink {
     StoreOpener open_store = nullptr;
     Limits limits;
     SegmentTuning tuning;
+    // What segment files lie on; null: the machine's disk. Outlives this.
+    SegmentDisk* segment_disk = nullptr;
   };
 
   // See Shard::Open.
@@ -71,6 +84,39 @@ class Partition final : public LogSink {
   };
   Totals totals() const;
 
+  // Which segment files were refused at start, and why.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // --- The keeper's thread only ---
+
+  SegmentFolder* segment_folder() { return &segment_folder_; }
+  // What start found and uses.
+  const SegmentManifest& manifest_at_start() const { return manifest_; }
+  // Called by the log's thread when there may be something to merge; before
+  // any write.
+  void OnMergeWanted(std::function<void()> wake) { wake_ = std::move(wake); }
+
+  // As CollectionState, of the next collection that has something to merge.
+  // Nothing once the store has failed: memory may be ahead of it.
+  struct Merge {
+    uint32_t collection = 0;
+    RowShape shape;
+    std::vector<std::shared_ptr<Segment>> inputs;
+  };
+  std::optional<Merge> StartMerge(bool files);
+  // These do nothing if the collection was dropped or the store has failed.
+  std::vector<CollectionState::Death> TakeDeaths(uint32_t collection);
+  void FinishMerge(uint32_t collection, std::shared_ptr<Segment> merged);
+  void AbandonMerge(uint32_t collection);
+
+  // What all collections' segments hold, by number, at one sequence, which is
+  // durable. Nothing once the store has failed.
+  struct Coverage {
+    int64_t sequence = 0;
+    absl::btree_map<uint32_t, CollectionState::Coverage> collections;
+  };
+  std::optional<Coverage> SegmentCoverage();
+
   // --- The log's thread only ---
 
   absl::Status ApplyGroup(
@@ -88,23 +134,41 @@ class Partition final : public LogSink {
 
  private:
   Partition(Options options, std::unique_ptr<RecordStore> store,
-            ShardIdentity identity, LoadedPartition loaded);
+            ShardIdentity identity, SegmentFolder folder,
+            LoadedPartition loaded);
 
   // Whether the entry still makes sense: its collection lives, its slots are
   // this shard's.
-  absl::Status CheckEntry(const LogEntry& entry) const;
+  absl::Status CheckEntry(const LogEntry& entry) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
   // Makes the collections' present state what readers see.
-  void Publish(const std::vector<uint32_t>& numbers);
-  absl::Status CheckChange(const Catalogue& next) const;
-  void AdoptCatalogue(Catalogue next);
+  void Publish(const std::vector<uint32_t>& numbers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
+  absl::Status CheckChange(const Catalogue& next) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
+  void AdoptCatalogue(Catalogue next)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
+  // Null if it was dropped or the store has failed.
+  CollectionState* Mergeable(uint32_t collection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
+  void WakeKeeper() const {
+    if (wake_ != nullptr) wake_();
+  }
 
   const Options options_;
   const std::unique_ptr<RecordStore> store_;
   const ShardIdentity identity_;
+  SegmentFolder segment_folder_;
+  const SegmentManifest manifest_;
+  const std::vector<std::string> warnings_;
+  std::function<void()> wake_;
 
-  // Of the log's thread.
-  CollectionStates states_;
-  int64_t sequence_ = 0;
+  // Held by the log's thread for a group, also while it is synced; by the
+  // keeper between groups.
+  TurnMutex state_mutex_;
+  CollectionStates states_ ABSL_GUARDED_BY(state_mutex_);
+  int64_t sequence_ ABSL_GUARDED_BY(state_mutex_) = 0;
+  bool store_failed_ ABSL_GUARDED_BY(state_mutex_) = false;
 
   mutable Mutex view_mutex_;
   std::shared_ptr<const Catalogue> catalogue_ ABSL_GUARDED_BY(view_mutex_);

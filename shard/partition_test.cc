@@ -229,35 +229,6 @@ TEST(Partition, ADroppedCollectionLeavesNothing) {
 
 // --- Writes -----------------------------------------------------------------
 
-TEST(Partition, KeepsABoundedLogOfEachSlot) {
-  const TempFolder folder;
-  {
-    const auto partition = OpenOrDie(Options(folder.path()));
-    ASSERT_TRUE(Put(partition.get(), 0, TestCatalogue(1, {Words()})).ok());
-    for (int i = 0; i < 40; ++i) {
-      ASSERT_TRUE(Apply(partition.get(), Upsert(1, {7})).ok());
-    }
-    const SlotState slot =
-        partition->View("words")->rows->slots()[SlotOf(7, kSlots)];
-    EXPECT_EQ(slot.offset, 40);
-    EXPECT_EQ(slot.rows, 1);
-  }
-  const auto store = RecordStore::Open(folder.path());
-  const auto cursor = (*store)->Walk(Family::kLog, SlotStart(1, 0),
-                                     SlotStart(1, kMaxSlots), nullptr);
-  std::vector<uint64_t> offsets;
-  for (; cursor->Valid(); cursor->Next()) {
-    offsets.push_back(DecodeKey(cursor->key())->id);
-    const auto record = DecodeLogRecord(cursor->value());
-    ASSERT_TRUE(record.ok()) << record.status();
-    EXPECT_EQ(record->upserted, std::vector<PointId>{7});
-    EXPECT_EQ(record->sequence, static_cast<int64_t>(offsets.back()));
-  }
-  ASSERT_EQ(offsets.size(), 16u);
-  EXPECT_EQ(offsets.front(), 25u);
-  EXPECT_EQ(offsets.back(), 40u);
-}
-
 TEST(Partition, AppliesAGroupInOrderAsIfOneByOne) {
   const TempFolder folder;
   const auto partition = OpenOrDie(Options(folder.path()));

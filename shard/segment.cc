@@ -18,12 +18,6 @@ namespace {
 // From this size on huge pages spare address translation.
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// Codes take D + 8 bytes a row beside 4 d, and a scan of fewer rows than a
-// panel is over before codes can pay.
-bool CodesPay(const RowShape& shape, int64_t rows) {
-  return shape.dimension >= 16 && rows >= CertifiedCodes::kPanelRows;
-}
-
 // Hands out aligned parts of a mapping; with a null base it only adds up.
 class Layout {
  public:
@@ -43,48 +37,26 @@ class Layout {
   size_t used_ = 0;
 };
 
-// A row on its way into a sealed segment.
-struct Source {
-  PointId id;
-  const Segment* segment;
-  int64_t row;
-};
-
-bool ById(const Source& a, const Source& b) { return a.id < b.id; }
-
-// The live rows of the inputs by id. Sealed inputs are sorted already, so each
-// input becomes a sorted run and runs are merged.
-std::vector<Source> LiveById(absl::Span<const std::shared_ptr<Segment>> inputs,
-                             int64_t live) {
-  std::vector<Source> sources;
-  sources.reserve(static_cast<size_t>(live));
-  for (const std::shared_ptr<Segment>& input : inputs) {
-    const auto run = static_cast<std::ptrdiff_t>(sources.size());
-    for (int64_t row = 0; row < input->size(); ++row) {
-      if (!input->IsLive(row, std::numeric_limits<int64_t>::max())) continue;
-      sources.push_back({input->id(row), input.get(), row});
-    }
-    if (!input->sealed()) {
-      std::sort(sources.begin() + run, sources.end(), ById);
-    }
-    std::inplace_merge(sources.begin(), sources.begin() + run, sources.end(),
-                       ById);
-  }
-  return sources;
-}
+bool ById(const SegmentRow& a, const SegmentRow& b) { return a.id < b.id; }
 
 }  // namespace
 
-Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed)
-    : shape_(shape), capacity_(capacity), buckets_(buckets), sealed_(sealed) {
-  const auto lay_out = [this](void* base) {
+Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
+                 std::shared_ptr<const SegmentFile> file)
+    : shape_(shape),
+      capacity_(capacity),
+      buckets_(buckets),
+      sealed_(sealed),
+      file_(std::move(file)) {
+  const int64_t own = file_ != nullptr ? 0 : capacity_;
+  const auto lay_out = [&](void* base) {
     Layout layout(base);
-    ids_ = layout.Part<PointId>(capacity_);
-    norms_ = layout.Part<double>(shape_.norms() ? capacity_ : 0);
+    new_ids_ = layout.Part<PointId>(own);
+    new_norms_ = layout.Part<double>(shape_.norms() ? own : 0);
     deleted_at_ = layout.Part<int64_t>(capacity_);
     older_ = layout.Part<int32_t>(buckets_ > 0 ? capacity_ : 0);
     table_ = layout.Part<int32_t>(buckets_);
-    rows_ = layout.Part<float>(capacity_ * shape_.dimension);
+    new_rows_ = layout.Part<float>(own * shape_.dimension);
     return layout.used();
   };
   mapped_bytes_ = lay_out(nullptr);
@@ -92,11 +64,15 @@ Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed)
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   // As operator new does: nobody here can go on without the memory.
   if (mapping_ == MAP_FAILED) throw std::bad_alloc();
-  if (sealed_ && mapped_bytes_ >= kHugePageBytes) {
+  if (sealed_ && file_ == nullptr && mapped_bytes_ >= kHugePageBytes) {
     madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);  // a hint
   }
   lay_out(mapping_);
-  if (!shape_.norms()) norms_ = nullptr;
+  ids_ = file_ != nullptr ? file_->ids() : new_ids_;
+  rows_ = file_ != nullptr ? file_->rows() : new_rows_;
+  if (shape_.norms()) {
+    norms_ = file_ != nullptr ? file_->squared_norms() : new_norms_;
+  }
 }
 
 Segment::~Segment() { munmap(mapping_, mapped_bytes_); }
@@ -106,37 +82,79 @@ std::shared_ptr<Segment> Segment::NewTail(RowShape shape, int64_t capacity,
   const auto buckets = static_cast<int64_t>(
       indexed ? std::bit_ceil(static_cast<uint64_t>(2 * capacity)) : 0);
   return std::shared_ptr<Segment>(
-      new Segment(shape, capacity, buckets, /*sealed=*/false));
+      new Segment(shape, capacity, buckets, /*sealed=*/false, nullptr));
 }
 
 std::shared_ptr<Segment> Segment::Seal(
     RowShape shape, absl::Span<const std::shared_ptr<Segment>> inputs) {
-  int64_t live = 0;
-  for (const std::shared_ptr<Segment>& input : inputs) live += input->live();
-  if (live == 0) return nullptr;
+  const std::vector<SegmentRow> rows = LiveRows(inputs);
+  if (rows.empty()) return nullptr;
+  const auto n = static_cast<int64_t>(rows.size());
   std::shared_ptr<Segment> sealed(
-      new Segment(shape, live, /*buckets=*/0, /*sealed=*/true));
-  for (const Source& source : LiveById(inputs, live)) {
-    sealed->Gather(*source.segment, source.row);
+      new Segment(shape, n, /*buckets=*/0, /*sealed=*/true, nullptr));
+  for (const SegmentRow& row : rows) {
+    sealed->Put(row.id, row.squared_norm, row.vector);
   }
-  if (CodesPay(shape, live)) {
+  if (shape.CodesPay(n)) {
     sealed->codes_ =
-        std::make_unique<CertifiedCodes>(shape.metric, sealed->rows(live));
-    // Below, its 8 bytes a row eat up what its half codes save.
-    constexpr int64_t kPlaneFrom = 32;
-    if (shape.dimension >= kPlaneFrom) {
-      sealed->plane_ =
-          std::make_unique<CertifiedPlane>(*sealed->codes_, sealed->rows(live));
-    }
+        std::make_unique<CertifiedCodes>(shape.metric, sealed->rows(n));
+    sealed->MakePlane();
   }
   return sealed;
 }
 
-void Segment::Gather(const Segment& from, int64_t row) {
-  ids_[size_] = from.ids_[row];
-  if (shape_.norms()) norms_[size_] = from.norms_[row];
-  std::memcpy(rows_ + size_ * shape_.dimension,
-              from.rows_ + row * shape_.dimension,
+std::shared_ptr<Segment> Segment::OverFile(
+    std::shared_ptr<const SegmentFile> file) {
+  const SegmentHeader& header = file->header();
+  std::shared_ptr<Segment> segment(new Segment(header.shape, header.rows,
+                                               /*buckets=*/0, /*sealed=*/true,
+                                               std::move(file)));
+  segment->size_ = segment->capacity_;
+  segment->live_ = segment->capacity_;
+  if (segment->codes() != nullptr) {
+    segment->MakePlane();
+    // Few of the rows that this has read are read again soon.
+    segment->file_->Forget();
+  }
+  return segment;
+}
+
+void Segment::MakePlane() {
+  // Below, its 8 bytes a row eat up what its half codes save.
+  constexpr int64_t kPlaneFrom = 32;
+  if (shape_.dimension >= kPlaneFrom) {
+    plane_ = std::make_unique<CertifiedPlane>(*codes(), rows(capacity_));
+  }
+}
+
+std::vector<SegmentRow> Segment::LiveRows(
+    absl::Span<const std::shared_ptr<Segment>> inputs) {
+  int64_t most = 0;
+  for (const std::shared_ptr<Segment>& input : inputs) most += input->size_;
+  std::vector<SegmentRow> rows;
+  rows.reserve(static_cast<size_t>(most));
+  // Sealed inputs are sorted already, so each input becomes a sorted run and
+  // runs are merged.
+  for (const std::shared_ptr<Segment>& input : inputs) {
+    const auto run = static_cast<std::ptrdiff_t>(rows.size());
+    for (int64_t row = 0; row < input->size_; ++row) {
+      if (!input->IsLive(row, std::numeric_limits<int64_t>::max())) continue;
+      rows.push_back({input->ids_[row],
+                      input->norms_ != nullptr ? input->norms_[row] : 0,
+                      input->rows_ + row * input->shape_.dimension});
+    }
+    if (!input->sealed()) {
+      std::sort(rows.begin() + run, rows.end(), ById);
+    }
+    std::inplace_merge(rows.begin(), rows.begin() + run, rows.end(), ById);
+  }
+  return rows;
+}
+
+void Segment::Put(PointId id, double squared_norm, const float* vector) {
+  new_ids_[size_] = id;
+  if (shape_.norms()) new_norms_[size_] = squared_norm;
+  std::memcpy(new_rows_ + size_ * shape_.dimension, vector,
               static_cast<size_t>(shape_.dimension) * sizeof(float));
   ++size_;
   ++live_;
@@ -156,17 +174,12 @@ int64_t Segment::Bucket(PointId id) const {
 
 void Segment::Append(PointId id, VectorView vector) {
   const int64_t row = size_;
-  ids_[row] = id;
-  if (shape_.norms()) norms_[row] = CanonicalSquaredNorm(vector);
-  std::memcpy(rows_ + row * shape_.dimension, vector.data(),
-              static_cast<size_t>(shape_.dimension) * sizeof(float));
+  Put(id, shape_.norms() ? CanonicalSquaredNorm(vector) : 0, vector.data());
   if (buckets_ > 0) {
     std::atomic_ref<int32_t> entry(table_[Bucket(id)]);
     older_[row] = entry.load(std::memory_order_relaxed);
     entry.store(static_cast<int32_t>(row) + 1, std::memory_order_release);
   }
-  ++size_;
-  ++live_;
 }
 
 void Segment::MarkDeleted(int64_t row, int64_t sequence) {
@@ -177,20 +190,37 @@ void Segment::MarkDeleted(int64_t row, int64_t sequence) {
   --live_;
 }
 
+void Segment::MarkIfLive(PointId id, int64_t sequence) {
+  const int64_t row = RowOf(id);
+  if (row >= 0 && IsLive(row, std::numeric_limits<int64_t>::max())) {
+    MarkDeleted(row, sequence);
+  }
+}
+
 bool Segment::IsLive(int64_t row, int64_t sequence) const {
   const int64_t at = std::atomic_ref<int64_t>(deleted_at_[row])
                          .load(std::memory_order_relaxed);
   return at == 0 || at > sequence;
 }
 
+std::vector<int64_t> Segment::DeadRows(int64_t sequence) const {
+  std::vector<int64_t> dead;
+  for (int64_t row = 0; row < capacity_; ++row) {
+    if (!IsLive(row, sequence)) dead.push_back(row);
+  }
+  return dead;
+}
+
+int64_t Segment::RowOf(PointId id) const {
+  const PointId* const end = ids_ + capacity_;
+  const PointId* const at = std::lower_bound(ids_, end, id);
+  return at != end && *at == id ? at - ids_ : -1;
+}
+
 int64_t Segment::Find(PointId id, int64_t rows, int64_t sequence) const {
   if (sealed_) {
-    const PointId* const begin = ids_;
-    const PointId* const end = begin + rows;
-    const PointId* const at = std::lower_bound(begin, end, id);
-    if (at == end || *at != id) return -1;
-    const int64_t row = at - begin;
-    return IsLive(row, sequence) ? row : -1;
+    const int64_t row = RowOf(id);
+    return row >= 0 && row < rows && IsLive(row, sequence) ? row : -1;
   }
   int32_t version = std::atomic_ref<int32_t>(table_[Bucket(id)])
                         .load(std::memory_order_acquire);
@@ -203,7 +233,7 @@ int64_t Segment::Find(PointId id, int64_t rows, int64_t sequence) const {
 int64_t Segment::MemoryBytes(int64_t rows) const {
   return rows * shape_.row_bytes() +
          (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +
-         (codes_ != nullptr ? codes_->MemoryBytes() : 0) +
+         (codes() != nullptr ? codes()->MemoryBytes() : 0) +
          (plane_ != nullptr ? plane_->MemoryBytes() : 0);
 }
 

@@ -14,7 +14,8 @@
 // Memory: one mapping of zeroed pages a segment, touched as it fills, laid out
 // as ids | squared norms | deleted_at | older versions | hash table | rows,
 // each part on a 64-byte boundary; row i starts at rows + i * dimension. A
-// sealed segment where it pays also has 8-bit codes of its rows.
+// sealed segment where it pays also has 8-bit codes of its rows. A segment over
+// a file has only deleted_at and the plane of its own.
 
 #ifndef COTERIE_SHARD_SEGMENT_H_
 #define COTERIE_SHARD_SEGMENT_H_
@@ -31,20 +32,9 @@
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/vectors.h"
+#include "shard/segment_file.h"
 
 namespace coterie {
-
-// What a row consists of.
-struct RowShape {
-  int64_t dimension = 0;
-  Metric metric = Metric::kSquaredL2;
-
-  // Whether squared norms are kept: inner product and cosine need them.
-  bool norms() const { return metric != Metric::kSquaredL2; }
-
-  // Bytes of a row with its id, norm and deletion mark.
-  int64_t row_bytes() const { return 4 * dimension + 16 + (norms() ? 8 : 0); }
-};
 
 class Segment {
  public:
@@ -54,12 +44,20 @@ class Segment {
   static std::shared_ptr<Segment> NewTail(RowShape shape, int64_t capacity,
                                           bool indexed = true);
 
-  // A sealed segment of the live rows of `inputs`; null if there are none. It
-  // is coded if a scan of codes reads less than half of what float32 rows take.
-  // Writer only. O(n log n) for tails, O(n) for sealed inputs, n rows; coding
-  // is O(n d).
+  // A sealed segment of the live rows of `inputs`, in memory; null if there are
+  // none. Coded if RowShape::CodesPay. As LiveRows; coding is O(n d).
   static std::shared_ptr<Segment> Seal(
       RowShape shape, absl::Span<const std::shared_ptr<Segment>> inputs);
+
+  // A sealed segment over a file, all rows live. The plane is made anew.
+  static std::shared_ptr<Segment> OverFile(
+      std::shared_ptr<const SegmentFile> file);
+
+  // The live rows of `inputs` by id, valid as long as these. Any thread, while
+  // no input is appended to; a row that is deleted meanwhile may be among them
+  // or not. O(n log n) for tails, O(n) for sealed inputs.
+  static std::vector<SegmentRow> LiveRows(
+      absl::Span<const std::shared_ptr<Segment>> inputs);
 
   ~Segment();
   Segment(const Segment&) = delete;
@@ -78,6 +76,10 @@ class Segment {
   // REQUIRES: row is live; sequence >= 1.
   void MarkDeleted(int64_t row, int64_t sequence);
 
+  // MarkDeleted for the row of `id`, if there is one and it is live.
+  // REQUIRES: sealed.
+  void MarkIfLive(PointId id, int64_t sequence);
+
   // --- Any thread, for the rows it knows of ---
 
   PointId id(int64_t row) const { return ids_[row]; }
@@ -89,9 +91,16 @@ class Segment {
   }
   bool sealed() const { return sealed_; }
   // Codes of all rows; null if the segment has none.
-  const CertifiedCodes* codes() const { return codes_.get(); }
+  const CertifiedCodes* codes() const {
+    return file_ != nullptr ? file_->codes() : codes_.get();
+  }
   // Their plane; null as they are.
   const CertifiedPlane* plane() const { return plane_.get(); }
+  // Null if the rows are in memory only.
+  const std::shared_ptr<const SegmentFile>& file() const { return file_; }
+  // Rows that a reader at `sequence` does not see, ascending, among all of a
+  // sealed segment. O(rows).
+  std::vector<int64_t> DeadRows(int64_t sequence) const;
 
   // Whether a reader at `sequence` sees the row.
   bool IsLive(int64_t row, int64_t sequence) const;
@@ -105,11 +114,17 @@ class Segment {
   int64_t MemoryBytes(int64_t rows) const;
 
  private:
-  Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed);
+  Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
+          std::shared_ptr<const SegmentFile> file);
 
   // The bucket of the id, or the empty one where it belongs.
   int64_t Bucket(PointId id) const;
-  void Gather(const Segment& from, int64_t row);
+  // The row of the id in a sealed segment, dead or alive; -1 if there is none.
+  int64_t RowOf(PointId id) const;
+  // Makes the plane of the codes, where it pays. O(n d).
+  void MakePlane();
+  // Adds a row at the end.
+  void Put(PointId id, double squared_norm, const float* vector);
 
   const RowShape shape_;
   const int64_t capacity_;
@@ -118,17 +133,23 @@ class Segment {
   int64_t size_ = 0;
   int64_t live_ = 0;
 
+  const std::shared_ptr<const SegmentFile> file_;
   void* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;
-  PointId* ids_ = nullptr;
-  double* norms_ = nullptr;
+  // What is read, in the mapping or in the file; and the same to be written to,
+  // null over a file.
+  const PointId* ids_ = nullptr;
+  const double* norms_ = nullptr;
+  const float* rows_ = nullptr;
+  PointId* new_ids_ = nullptr;
+  double* new_norms_ = nullptr;
+  float* new_rows_ = nullptr;
   int64_t* deleted_at_ = nullptr;  // 0: live. Through std::atomic_ref only.
   // Tail: the row of the id's previous version, plus one; 0: none.
   int32_t* older_ = nullptr;
   // Tail: row of the newest version plus one; 0: empty. Linear probing, at
   // most half full. Through std::atomic_ref only.
   int32_t* table_ = nullptr;
-  float* rows_ = nullptr;
   std::unique_ptr<const CertifiedCodes> codes_;
   std::unique_ptr<const CertifiedPlane> plane_;
 };

@@ -8,13 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "api/placement.h"
-#include "api/status_details.h"
-#include "index/metric.h"
+#include "shard/log_entry.h"
 #include "shard/partition.h"
 #include "shard/record_codec.h"
 #include "shard/reply_budget.h"
 #include "shard/search_batcher.h"
+#include "shard/segment_keeper.h"
 #include "shard/snapshot_search.h"
 #include "shard/stored_points.h"
 #include "shard/work_queue.h"
@@ -38,108 +37,12 @@ absl::Status CheckOptions(const ShardOptions& options) {
   }
   if (options.threads < 1 || options.queue_capacity < 1 ||
       options.write_queue_bytes < 1 || options.tail_rows < 1 ||
-      options.tail_bytes < 1) {
+      options.tail_bytes < 1 || options.merge_bytes < 1) {
     return absl::InvalidArgumentError(
-        "threads, queue capacity, write queue bytes, tail rows and tail bytes "
-        "must be at least 1");
+        "threads, queue capacity, write queue bytes, tail rows, tail bytes and "
+        "merge bytes must be at least 1");
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckPoint(const Point& point, const CollectionSpec& spec,
-                        size_t index) {
-  const std::string field = absl::StrCat("points[", index, "].vector");
-  if (static_cast<int64_t>(point.vector.size()) != spec.dimension) {
-    return InvalidField(
-        field, absl::StrCat("dimension ", point.vector.size(), " of point ",
-                            point.id, ", but collection '", spec.name,
-                            "' has dimension ", spec.dimension));
-  }
-  const absl::Status status = ValidateVector(spec.metric, point.vector);
-  return status.ok() ? status : InvalidField(field, status.message());
-}
-
-// Splits a batch into one part for each slot. FAILED_PRECONDITION naming id,
-// slot and owner if a point is not this shard's.
-class SlotGrouper {
- public:
-  SlotGrouper(const CollectionSpec& spec, int32_t shard_id)
-      : spec_(spec), shard_id_(shard_id), index_(spec.owner.size(), -1) {
-    entry_.collection = spec.number;
-  }
-
-  absl::StatusOr<SlotMutations*> Part(PointId id) {
-    const int32_t slot = SlotOf(id, spec_.slots);
-    const int32_t owner = spec_.owner[static_cast<size_t>(slot)];
-    if (owner != shard_id_) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "point ", id, " of collection '", spec_.name, "' is in slot ", slot,
-          ", which belongs to shard ", owner, ", not to shard ", shard_id_));
-    }
-    int32_t& index = index_[static_cast<size_t>(slot)];
-    if (index < 0) {
-      index = static_cast<int32_t>(entry_.slots.size());
-      entry_.slots.push_back({slot, {}, {}});
-    }
-    return &entry_.slots[static_cast<size_t>(index)];
-  }
-
-  LogEntry Take() { return std::move(entry_); }
-
- private:
-  const CollectionSpec& spec_;
-  const int32_t shard_id_;
-  std::vector<int32_t> index_;  // by slot: its part, -1 if there is none
-  LogEntry entry_;
-};
-
-absl::Status CheckRequest(const WriteBatch& batch) {
-  if (!batch.updates.empty() &&
-      !(batch.upserts.empty() && batch.deletes.empty())) {
-    return absl::InvalidArgumentError(
-        "a write has updates of attributes or upserts and deletes, not both");
-  }
-  if (!batch.request_id.has_value()) return absl::OkStatus();
-  const auto bytes = static_cast<int64_t>(batch.request_id->client_id.size());
-  if (bytes < 1 || bytes > kMostClientIdBytes) {
-    return InvalidField(
-        "request_id.client_id",
-        absl::StrCat(bytes, " bytes are not in 1..", kMostClientIdBytes));
-  }
-  if (batch.request_id->sequence < 0) {
-    return InvalidField(
-        "request_id.sequence",
-        absl::StrCat(batch.request_id->sequence, " is negative"));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<LogEntry> EntryOf(WriteBatch batch, const CollectionSpec& spec,
-                                 int32_t shard_id) {
-  const absl::Status sound = CheckRequest(batch);
-  if (!sound.ok()) return sound;
-  SlotGrouper grouper(spec, shard_id);
-  for (size_t i = 0; i < batch.upserts.size(); ++i) {
-    const absl::Status status = CheckPoint(batch.upserts[i], spec, i);
-    if (!status.ok()) return status;
-    const auto part = grouper.Part(batch.upserts[i].id);
-    if (!part.ok()) return part.status();
-    (*part)->upserts.push_back(std::move(batch.upserts[i]));
-  }
-  for (const PointId id : batch.deletes) {
-    const auto part = grouper.Part(id);
-    if (!part.ok()) return part.status();
-    (*part)->deletes.push_back(id);
-  }
-  for (AttributeUpdate& update : batch.updates) {
-    const auto part = grouper.Part(update.id);
-    if (!part.ok()) return part.status();
-    (*part)->updates.push_back(std::move(update));
-  }
-  LogEntry entry = grouper.Take();
-  entry.mode = batch.mode;
-  entry.request = std::move(batch.request_id);
-  return entry;
 }
 
 }  // namespace
@@ -149,6 +52,7 @@ class Shard::Impl {
   Impl(ShardOptions options, std::unique_ptr<Partition> partition)
       : options_(std::move(options)),
         partition_(std::move(partition)),
+        keeper_(partition_.get(), options_.warn),
         log_(std::make_unique<LocalWriteLog>(
             LocalWriteLog::Options{.queue_bytes = options_.write_queue_bytes},
             partition_.get())),
@@ -157,12 +61,15 @@ class Shard::Impl {
                   [this](const std::string& collection,
                          std::vector<SearchBatcher::Search> searches) {
                     Search(collection, std::move(searches));
-                  }) {}
+                  }) {
+    keeper_.Start();
+  }
 
   void Stop() {
     stopped_.store(true);
     queue_.Stop();
     log_->Stop();
+    keeper_.Stop();
   }
 
   // Runs `read` on a thread of the shard and answers with what it returns;
@@ -204,6 +111,7 @@ class Shard::Impl {
 
   const ShardOptions options_;
   const std::unique_ptr<Partition> partition_;
+  SegmentKeeper keeper_;
   const std::unique_ptr<WriteLog> log_;
   WorkQueue queue_;
   SearchBatcher searches_;
@@ -330,7 +238,8 @@ ShardDescription Shard::Impl::Describe() const {
   ShardDescription description;
   description.shard_id = options_.shard_id;
   const absl::Status health = log_->health();
-  if (!health.ok()) description.reason = std::string(health.message());
+  description.reason =
+      health.ok() ? keeper_.trouble() : std::string(health.message());
   description.cluster_uuid = partition_->identity().cluster_uuid;
   description.shards_total = partition_->identity().shards_total;
   description.incarnation = partition_->identity().incarnation;
@@ -347,6 +256,9 @@ ShardDescription Shard::Impl::Describe() const {
                                      ? searches_.state()
                                      : queue_.state(work_class));
   }
+  description.segment_files = {
+      keeper_.files(), static_cast<int64_t>(partition_->warnings().size()),
+      keeper_.failures()};
   const QueueState& searches = description.queues.front();
   description.queue_length = searches.length;
   description.queue_capacity = searches.capacity;
@@ -367,6 +279,8 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Open(ShardOptions options) {
   partition.limits = options.limits;
   partition.tuning.tail_rows = options.tail_rows;
   partition.tuning.tail_bytes = options.tail_bytes;
+  partition.tuning.merge_bytes = options.merge_bytes;
+  partition.segment_disk = options.segment_disk;
   auto opened = Partition::Open(std::move(partition));
   if (!opened.ok()) return opened.status();
   return std::unique_ptr<Shard>(new Shard(

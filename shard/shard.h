@@ -27,13 +27,15 @@
 namespace coterie {
 
 class RecordStore;
+class SegmentDisk;
 
 struct ShardOptions {
   int32_t shard_id = 0;
   int32_t shards_total = 1;
   // Names the cluster; stored at first open, compared at every later one.
   std::string cluster_uuid;
-  // RocksDB folder of this shard; created if absent.
+  // RocksDB folder of this shard, with that of its segment files in it; created
+  // if absent.
   std::string path;
   Limits limits;
   // Threads that searches may have at once, and other reads too; together one
@@ -46,6 +48,13 @@ struct ShardOptions {
   // Rows of the append-only tail before it is sealed; bounded by tail_bytes.
   int64_t tail_rows = 65536;
   int64_t tail_bytes = int64_t{64} << 20;
+  // What sealing or merging segments may take beside the rows themselves;
+  // larger merges are not done. Sealing a tail is done in any case.
+  int64_t merge_bytes = int64_t{256} << 20;
+  // Told of files that were refused or cannot be written; null: stderr.
+  std::function<void(absl::string_view)> warn = nullptr;
+  // What segment files lie on; null: the machine's disk. Outlives the shard.
+  SegmentDisk* segment_disk = nullptr;
   // How tests put faults under the store; null: as it is.
   std::function<absl::StatusOr<std::unique_ptr<RecordStore>>(
       absl::string_view path)>
@@ -56,8 +65,9 @@ class Shard {
  public:
   // Opens or creates the store, checks that it belongs to (cluster_uuid,
   // shard_id, shards_total) - FAILED_PRECONDITION naming both sides if not -
-  // and loads every row. DATA_LOSS naming the key if a record is damaged.
-  // O(rows x dimension).
+  // and loads: segment files, and from the store what was written since, or
+  // all of it where files are missing or damaged, which is only warned of.
+  // DATA_LOSS naming the key if a record is damaged. O(rows x dimension).
   static absl::StatusOr<std::unique_ptr<Shard>> Open(ShardOptions options);
 
   Shard(const Shard&) = delete;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
 #include "shard/numbered_writes.h"
@@ -58,6 +61,21 @@ std::vector<fs::path> FilesLike(const fs::path& folder,
   return files;
 }
 
+ShardDescription DescriptionOf(Shard* shard) {
+  Answer<ShardDescription> description;
+  shard->Describe({}, description.done());
+  return *description.Wait();
+}
+
+// Until the rows that were sealed are in files.
+void AwaitSegmentFiles(Shard* shard) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (DescriptionOf(shard).segment_files.in_use == 0) {
+    ASSERT_LT(absl::Now(), deadline) << "no segment file was written";
+    std::this_thread::yield();
+  }
+}
+
 // The log that was written to last.
 fs::path NewestLog(const fs::path& folder) {
   fs::path newest;
@@ -71,19 +89,32 @@ class Damage : public ::testing::Test {
  protected:
   // A store with tables, and a log whose length after each write is known.
   Damage() {
-    const auto options = LoneShard(original());
+    ShardOptions options = LoneShard(original());
+    options.tail_rows = 1 << 20;  // one segment is all there ever is
     for (int64_t first = 0; first < kOld; first += 20) {
       const auto shard = OpenNumbered(options);
+      // Rows that a start reads from the store go to files.
+      if (first > 0) AwaitSegmentFiles(shard.get());
       for (int64_t n = first; n < first + 20; ++n) Write(shard.get(), n);
     }
-    const auto shard = OpenNumbered(options);
+    // From here on nothing but writes goes to the log.
+    ShardOptions quiet = options;
+    quiet.merge_bytes = 1;
+    const auto shard = OpenNumbered(quiet);
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (FilesLike(original() + "/segments", "0").size() != 2) {
+      EXPECT_LT(absl::Now(), deadline) << "more than a manifest and a segment";
+      if (absl::Now() >= deadline) break;
+      std::this_thread::yield();
+    }
     log_size_.push_back(LogSize());
     for (int64_t n = kOld; n < kOld + kNew; ++n) {
       Write(shard.get(), n);
       log_size_.push_back(LogSize());
     }
     // As a crash leaves it: copied while it is open.
-    fs::copy(original(), folder_.path() + "/crashed");
+    fs::copy(original(), folder_.path() + "/crashed",
+             fs::copy_options::recursive);
   }
 
   std::string original() const { return folder_.path() + "/original"; }
@@ -95,18 +126,24 @@ class Damage : public ::testing::Test {
   std::string Copy() {
     const std::string copy = folder_.path() + "/copy";
     fs::remove_all(copy);
-    fs::copy(folder_.path() + "/crashed", copy);
+    fs::copy(folder_.path() + "/crashed", copy, fs::copy_options::recursive);
     return copy;
   }
 
   // Opens the store and reads all of it: how many writes it shows, or why it
   // refuses. Anything else fails the test.
   absl::StatusOr<int64_t> WritesIn(const std::string& path) {
-    const auto shard = Shard::Open(LoneShard(path));
+    ShardOptions options = LoneShard(path);
+    warnings_.clear();
+    options.warn = [this](absl::string_view what) {
+      warnings_.emplace_back(what);
+    };
+    const auto shard = Shard::Open(options);
     if (!shard.ok()) return shard.status();
-    Answer<ShardDescription> description;
-    (*shard)->Describe({}, description.done());
-    const int64_t writes = description.Wait()->sequence;
+    const ShardDescription description = DescriptionOf(shard->get());
+    EXPECT_EQ(description.segment_files.refused,
+              static_cast<int64_t>(warnings_.size()));
+    const int64_t writes = description.sequence;
     const auto stored = StoredIn(shard->get());
     if (!stored.ok()) return stored.status();
     EXPECT_EQ(*stored, StateAfter(writes)) << "served what was never stored";
@@ -120,6 +157,8 @@ class Damage : public ::testing::Test {
 
   TempFolder folder_;
   std::vector<int64_t> log_size_;  // after the i-th new write
+  // Of the last WritesIn; only segment files are warned of.
+  std::vector<std::string> warnings_;
 };
 
 TEST_F(Damage, ATornTailLosesNoWholeWrite) {
@@ -171,13 +210,17 @@ TEST_F(Damage, FlippedBitsAreNoticedOrHarmless) {
        std::vector<std::pair<std::string, int>>{{".sst", 25},
                                                 {".log", 25},
                                                 {"MANIFEST", 30},
+                                                {".seg", 40},
+                                                {".manifest", 20},
                                                 {"CURRENT", 17},
                                                 {"OPTIONS", 4},
                                                 {"IDENTITY", 3}}) {
     int noticed = 0;
     for (int i = 0; i < flips; ++i) {
       const std::string copy = Copy();
-      const std::vector<fs::path> files = FilesLike(copy, kind);
+      const bool derived = kind == ".seg" || kind == ".manifest";
+      const std::vector<fs::path> files =
+          FilesLike(derived ? copy + "/segments" : copy, kind);
       ASSERT_FALSE(files.empty()) << kind;
       Flip flip;
       flip.file = files[random() % files.size()];
@@ -197,17 +240,147 @@ TEST_F(Damage, FlippedBitsAreNoticedOrHarmless) {
       if (last_header) continue;
       Apply(flip);
       const auto writes = WritesIn(copy);
+      EXPECT_TRUE(writes.ok() || !derived) << writes.status();
       if (writes.ok()) {
         EXPECT_EQ(*writes, kOld + kNew);
       } else {
         ++noticed;
         ExpectNamed(writes.status(), copy);
       }
+      for (const std::string& warning : warnings_) {
+        ++noticed;
+        EXPECT_TRUE(derived && absl::StrContains(warning, flip.file.string()))
+            << warning;
+      }
     }
-    if (kind != "OPTIONS" && kind != "IDENTITY") {
+    if (kind == ".manifest") {
+      EXPECT_EQ(noticed, flips);
+    }
+    // Most of a small segment file is between its sections.
+    if (kind == ".seg") {
+      EXPECT_GT(noticed, 0);
+    }
+    if (kind != "OPTIONS" && kind != "IDENTITY" && kind != ".seg") {
       EXPECT_GT(noticed, flips / 2) << kind;
     }
   }
+}
+
+// What can be wrong with a file of segments, beside bits.
+void Spoil(const fs::path& file, const fs::path& foreign, int how,
+           Random& random) {
+  const uintmax_t size = fs::file_size(file);
+  switch (how) {
+    case 0:
+      fs::remove(file);
+      break;
+    case 1:
+      fs::resize_file(file, random() % size);
+      break;
+    case 2:
+      fs::resize_file(file, size + 1);
+      break;
+    case 3:  // of another shard, under its name
+      fs::copy_file(foreign, file, fs::copy_options::overwrite_existing);
+      break;
+    case 4:  // as a disk returns it that never wrote it
+      fs::resize_file(file, 0);
+      fs::resize_file(file, size);
+      break;
+    default:
+      fs::resize_file(file, 0);
+  }
+}
+
+TEST_F(Damage, ASpoiltSegmentFileIsNamedAndMadeAgain) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(absl::StrCat("SEED=", seed));
+  Random random(seed);
+  // The same history, so the same names; but another cluster.
+  const std::string elsewhere = folder_.path() + "/elsewhere";
+  ShardOptions foreign = LoneShard(elsewhere);
+  foreign.cluster_uuid = "another";
+  for (int i = 0; i < 2; ++i) {
+    const auto shard = OpenNumbered(foreign);
+    if (i > 0) AwaitSegmentFiles(shard.get());
+    for (int64_t n = 0; i == 0 && n < 20; ++n) Write(shard.get(), n);
+  }
+  for (const std::string kind : {".seg", ".manifest"}) {
+    for (int how = 0; how < 6; ++how) {
+      SCOPED_TRACE(absl::StrCat(kind, ", spoilt in way ", how));
+      const std::string copy = Copy();
+      const auto files = FilesLike(copy + "/segments", kind);
+      ASSERT_EQ(files.size(), 1u);
+      Spoil(files[0], FilesLike(elsewhere + "/segments", kind).at(0), how,
+            random);
+      ASSERT_EQ(WritesIn(copy).value(), kOld + kNew);
+      ASSERT_EQ(warnings_.size(), 1u);
+      EXPECT_TRUE(absl::StrContains(warnings_[0], files[0].string()))
+          << warnings_[0];
+      { AwaitSegmentFiles(OpenNumbered(LoneShard(copy)).get()); }
+      EXPECT_EQ(WritesIn(copy).value(), kOld + kNew);
+      EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+    }
+  }
+}
+
+// Files of an earlier moment, put back: the store knows that they are not the
+// ones that count.
+TEST_F(Damage, SegmentFilesOfAnEarlierMomentAreRefused) {
+  const std::string path = folder_.path() + "/store";
+  const fs::path saved = folder_.path() + "/saved";
+  ShardOptions options = LoneShard(path);
+  options.tail_rows = 8;
+  {
+    const auto shard = OpenNumbered(options);
+    int64_t n = 0;
+    for (; n < 20; ++n) Write(shard.get(), n);
+    AwaitSegmentFiles(shard.get());
+    // While it works, files may vanish under the copying; not those that count.
+    fs::create_directory(saved);
+    for (const fs::path& file : FilesLike(path + "/segments", "0")) {
+      std::error_code vanished;
+      fs::copy_file(file, saved / file.filename(), vanished);
+    }
+    // Until none of them counts.
+    for (bool old = true; old; ++n) {
+      Write(shard.get(), n);
+      old = false;
+      for (const fs::path& file : FilesLike(path + "/segments", ".manifest")) {
+        old = old || fs::exists(saved / file.filename());
+      }
+    }
+  }
+  const int64_t writes = WritesIn(path).value();
+  fs::remove_all(path + "/segments");
+  fs::copy(saved, path + "/segments", fs::copy_options::recursive);
+  EXPECT_EQ(WritesIn(path).value(), writes);
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+// A store that was set back to an earlier moment, with the files of later.
+TEST_F(Damage, SegmentFilesOfALaterMomentAreRefused) {
+  const std::string path = folder_.path() + "/store";
+  const std::string saved = folder_.path() + "/saved";
+  ShardOptions options = LoneShard(path);
+  options.tail_rows = 8;
+  for (int64_t first = 0; first < 40; first += 20) {
+    if (first > 0) fs::copy(path, saved, fs::copy_options::recursive);
+    const auto shard = OpenNumbered(options);
+    for (int64_t n = first; n < first + 20; ++n) Write(shard.get(), n);
+    AwaitSegmentFiles(shard.get());
+  }
+  fs::remove_all(saved + "/segments");
+  fs::copy(path + "/segments", saved + "/segments",
+           fs::copy_options::recursive);
+  EXPECT_EQ(WritesIn(saved).value(), 20);
+  // Other writes than those that were lost, to the same points.
+  {
+    const auto shard = OpenNumbered(LoneShard(saved));
+    AwaitSegmentFiles(shard.get());
+    for (int64_t n = 20; n < 30; ++n) Write(shard.get(), n);
+  }
+  EXPECT_EQ(WritesIn(saved).value(), 30);
 }
 
 // A length that reaches beyond the end of the log looks like a write that a
