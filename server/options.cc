@@ -51,6 +51,10 @@ ABSL_FLAG(int32_t, queue_capacity, 256,
 ABSL_FLAG(int64_t, write_queue_bytes, int64_t{64} << 20,
           "Bytes of writes that may wait for a shard's disk; more are refused "
           "with RESOURCE_EXHAUSTED at once.");
+ABSL_FLAG(int64_t, merge_bytes, 0,
+          "Bytes that merging segments may take beside the rows, all shards of "
+          "this process together; larger merges are not done. 0 means a "
+          "twentieth of the memory that the process may use.");
 ABSL_FLAG(int64_t, max_inflight_bytes, 0,
           "Bytes of requests handled at once; more are refused with "
           "RESOURCE_EXHAUSTED at once. 0: a tenth of the memory this process "
@@ -242,6 +246,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.threads_per_shard = absl::GetFlag(FLAGS_threads_per_shard);
   options.queue_capacity = absl::GetFlag(FLAGS_queue_capacity);
   options.write_queue_bytes = absl::GetFlag(FLAGS_write_queue_bytes);
+  options.merge_bytes = absl::GetFlag(FLAGS_merge_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.drain = absl::GetFlag(FLAGS_drain);
@@ -269,6 +274,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
         InRange("queue_capacity", options.queue_capacity, 1, 1 << 20),
         InRange("write_queue_bytes", options.write_queue_bytes, 1 << 20,
                 int64_t{1} << 40),
+        InRange("merge_bytes", options.merge_bytes, 0, int64_t{1} << 50),
         options.limits.Validate()}) {
     if (!s.ok()) {
       return s;
@@ -292,6 +298,8 @@ std::string RoleName(ServerOptions::Role role) {
 int64_t DefaultInflightBytes(const Limits& limits) {
   return std::max(UsableMemoryBytes() / 10, 4 * limits.message_bytes);
 }
+
+int64_t DefaultMergeBytes() { return UsableMemoryBytes() / 20; }
 
 std::string UsageMessage() {
   return

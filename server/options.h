@@ -40,6 +40,9 @@ struct ServerOptions {
   int32_t threads_per_shard = 0;
   int32_t queue_capacity = 256;
   int64_t write_queue_bytes = int64_t{64} << 20;
+  // What merging segments may take beside the rows, all shards of this process
+  // together. 0: a twentieth of the memory that it may use.
+  int64_t merge_bytes = 0;
   // Bytes of requests handled at once; more are refused. 0: a tenth of the
   // memory that this process may use.
   int64_t max_inflight_bytes = 0;
@@ -62,6 +65,9 @@ std::string RoleName(ServerOptions::Role role);
 
 // What max_inflight_bytes = 0 means here; at least four messages.
 int64_t DefaultInflightBytes(const Limits& limits);
+
+// What merge_bytes = 0 means here.
+int64_t DefaultMergeBytes();
 
 // For coteried --help: what it is, examples, exit codes.
 std::string UsageMessage();
