@@ -214,6 +214,26 @@ class BoxSearch {
     Push(Least(frame.keys), at);
   }
 
+  // Without a threshold every row would be evaluated. But rows of the k least
+  // values V have distances D <= (V + H) / (1 - g), g for d + 3 roundings: so
+  // many within the greatest of these are a threshold. For SQUARED_L2.
+  float FirstCut(const float* lanes, int64_t blocks, uint64_t live,
+                 int64_t k) const {
+    if (absl::popcount(live) < k) return kInfinity;
+    alignas(64) float values[kLeafRows];
+    kernels_.values_l2(lanes, blocks, queries_.dimension(), q_, values);
+    float least[kLeafRows];
+    int64_t count = 0;
+    for (; live != 0; live &= live - 1) {
+      least[count++] = values[absl::countr_zero(live)];
+    }
+    std::nth_element(least, least + k - 1, least + count);
+    const double gamma =
+        static_cast<double>(queries_.dimension() + 4) * 0x1p-24;
+    const double value = static_cast<double>(least[k - 1]) + 0x1p-140;
+    return CutOf(value / (1 - gamma) * (1 + 0x1p-40));
+  }
+
   // Returns how many rows were evaluated.
   int64_t ReadLeaf(const BoxSegment& segment, int64_t leaf, TopK& top) {
     const BoxTree& tree = *segment.tree;
@@ -224,10 +244,16 @@ class BoxSearch {
     __builtin_prefetch(rows.ids + first);
     __builtin_prefetch(data);
     __builtin_prefetch(data + 16);
+    const float* lanes = tree.lanes_.data() + first * tree.d_;
+    const int64_t blocks = (count + kLanes - 1) / kLanes;
+    const uint64_t live = LiveBits(rows.live, first, count);
+    float cut = row_cut_;
+    if (cut == kInfinity && queries_.metric() == Metric::kSquaredL2) {
+      cut = FirstCut(lanes, blocks, live, top.k());
+    }
     uint64_t keep = (dot_ ? kernels_.keep_dot : kernels_.keep_l2)(
-        tree.lanes_.data() + first * tree.d_, (count + kLanes - 1) / kLanes,
-        tree.d_, q_, row_cut_);
-    keep &= LiveBits(rows.live, first, count);
+        lanes, blocks, tree.d_, q_, cut);
+    keep &= live;
     const bool with_norms = queries_.metric() != Metric::kSquaredL2;
     const VectorView q = queries_.query(query_);
     const int64_t evaluated = absl::popcount(keep);
