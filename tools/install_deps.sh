@@ -5,6 +5,7 @@
 #   tools/install_deps.sh            packages and google.rpc protos
 #   tools/install_deps.sh --tests    also grpcurl, which tests call
 #   tools/install_deps.sh --loadtest also ghz
+#   tools/install_deps.sh --bench    also nanoflann, a peer of bench/approx
 #   tools/install_deps.sh --check    only says what is missing (exit 1 if any)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-pip python3-grpcio python3-protobuf
 )
+[ "${1:-}" = --bench ] && packages+=(libnanoflann-dev)
 googleapis_version=1.63.2
 # The newest of each that Debian's Go 1.19 builds.
 grpcurl_version=v1.8.7
