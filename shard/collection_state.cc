@@ -9,9 +9,11 @@
 namespace coterie {
 namespace {
 
-// A collection's first tail; later ones hold as many rows as it has, so that
-// memory follows the data.
+// A collection's first tail; later ones hold a multiple of the rows that it
+// has: a growing collection is sealed and merged seldom, and memory follows the
+// data all the same, as pages are taken when they are touched.
 constexpr int64_t kFirstTailRows = 1024;
+constexpr int64_t kTailGrowth = 4;
 
 // Dead rows beyond 1 / kDeadShare of a sealed segment have it rewritten.
 constexpr int64_t kDeadShare = 5;
@@ -164,7 +166,7 @@ bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence) {
   if (tail_ == nullptr) {
     const int64_t most =
         std::min(tuning_.tail_rows, tuning_.tail_bytes / shape_.row_bytes());
-    const int64_t wanted = std::max(kFirstTailRows, rows_live_);
+    const int64_t wanted = std::max(kFirstTailRows, kTailGrowth * rows_live_);
     tail_ = Segment::NewTail(shape_, Capacity(wanted, most));
   }
   tail_->Append(id, vector);
