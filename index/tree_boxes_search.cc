@@ -128,7 +128,9 @@ class BoxSearch {
       Frame& frame = frames_[static_cast<size_t>(at)];
       const int c = IndexOf(frame.keys, key);
       frame.keys[c] = kInfinity;
-      Push(Least(frame.keys), at);
+      const float next = Least(frame.keys);
+      Push(next, at);
+      if (next <= cut_) Prefetch(frame, IndexOf(frame.keys, next));
       const BoxSegment& segment = segments_[static_cast<size_t>(frame.segment)];
       const int32_t child =
           segment.tree
@@ -196,6 +198,18 @@ class BoxSearch {
     if (key == kInfinity || key > cut_) return;
     heap_.emplace_back(key, frame);
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+
+  // Asks memory for the leaf that is likely the next one or the one after.
+  void Prefetch(const Frame& frame, int c) const {
+    const BoxTree& tree = *segments_[static_cast<size_t>(frame.segment)].tree;
+    const int32_t child =
+        tree.children_[static_cast<size_t>(frame.group * kFanOut + c)];
+    // Few coordinates: too few leaves are read for it to pay.
+    if (child >= 0 || tree.d_ < 4) return;
+    const int64_t size = kLeafRows * tree.d_;
+    const float* leaf = tree.lanes_.data() + (-1 - child) * size;
+    for (int64_t i = 0; i < size; i += kLanes) __builtin_prefetch(leaf + i);
   }
 
   void Enter(int32_t segment, int32_t group) {

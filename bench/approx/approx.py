@@ -133,7 +133,8 @@ def low_dimension(results, d, n, m):
 
 def hnsw_at(index, queries, truth, target):
     """The least ef that reaches the target on these queries."""
-    for ef in (10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960):
+    for ef in (10, 15, 20, 30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480,
+               560, 640, 800, 960):
         index.set_ef(ef)
         if recall(index.knn_query(queries, k=K)[0], truth) >= target:
             return ef
