@@ -125,7 +125,7 @@ class Reader {
 };
 
 bool KnownKind(KMeansStepKind kind) {
-  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kSilhouette;
+  return kind >= KMeansStepKind::kExtent && kind <= KMeansStepKind::kApply;
 }
 
 bool KnownForm(KMeansSumForm form) {
@@ -199,6 +199,26 @@ void GetToken(uint64_t k, Reader& in, KMeansToken& token) {
   in.GetFlags(k, token.quick);
 }
 
+void PutPicks(const std::vector<KMeansPick>& picks, Writer& out) {
+  for (const KMeansPick& pick : picks) {
+    out.Put(pick.key);
+    out.Put(pick.id);
+    out.Put(pick.slot);
+    out.Put(pick.weight);
+  }
+}
+
+void GetPicks(uint64_t count, Reader& in, std::vector<KMeansPick>& picks) {
+  for (uint64_t i = 0; i < count && in.Has(kPickBytes); ++i) {
+    KMeansPick pick;
+    pick.key = in.Get<double>();
+    pick.id = in.Get<uint64_t>();
+    pick.slot = in.Get<int32_t>();
+    pick.weight = in.Get<double>();
+    picks.push_back(pick);
+  }
+}
+
 bool HasExtent(const KMeansPartial& partial) {
   return partial.kind == KMeansStepKind::kExtent;
 }
@@ -210,7 +230,8 @@ int64_t KMeansStepBytes(const KMeansStep& step) {
   return kKMeansStepHeaderBytes + 4 * static_cast<int64_t>(step.rows.size()) +
          FlagBytes(step.touched.size()) + FlagBytes(step.active.size()) +
          (scale > 0 ? 4 * scale + 8 : 0) + TokenBytes(step.token) +
-         8 * static_cast<int64_t>(step.values.size());
+         8 * static_cast<int64_t>(step.values.size()) +
+         kPickBytes * static_cast<int64_t>(step.picks.size());
 }
 
 int64_t KMeansPartialBytes(const KMeansPartial& partial) {
@@ -248,6 +269,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
   out.PutSize(step.scale.sum_exponents.size());
   out.PutSize(step.token.weights.size());
   out.PutSize(step.values.size());
+  out.PutSize(step.picks.size());
   out.PutAll(step.rows);
   out.PutFlags(step.touched);
   out.PutFlags(step.active);
@@ -258,6 +280,7 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
   }
   PutToken(step.token, out);
   out.PutAll(step.values);
+  PutPicks(step.picks, out);
   return out.Take();
 }
 
@@ -287,6 +310,7 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   const uint64_t columns = in.Get<uint64_t>();
   const uint64_t token = in.Get<uint64_t>();
   const uint64_t values = in.Get<uint64_t>();
+  const uint64_t picks = in.Get<uint64_t>();
   in.GetAll(rows, step.rows);
   in.GetFlags(touched, step.touched);
   in.GetFlags(active, step.active);
@@ -297,6 +321,7 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   }
   GetToken(token, in, step.token);
   in.GetAll(values, step.values);
+  GetPicks(picks, in, step.picks);
   const absl::Status status = in.Finish("a k-means step");
   if (!status.ok()) return status;
   return step;
@@ -330,12 +355,7 @@ std::string EncodeKMeansPartial(const KMeansPartial& partial) {
   out.PutFlags(partial.touched);
   out.PutAll(partial.float_sums);
   for (absl::int128 p : partial.potentials) out.Put128(p);
-  for (const KMeansPick& pick : partial.picks) {
-    out.Put(pick.key);
-    out.Put(pick.id);
-    out.Put(pick.slot);
-    out.Put(pick.weight);
-  }
+  PutPicks(partial.picks, out);
   out.PutAll(partial.pick_rows);
   if (HasExtent(partial)) {
     PutExtent(partial.extent, out);
@@ -345,21 +365,6 @@ std::string EncodeKMeansPartial(const KMeansPartial& partial) {
   PutToken(partial.token, out);
   return out.Take();
 }
-
-namespace {
-
-void GetPicks(uint64_t count, Reader& in, KMeansPartial& partial) {
-  for (uint64_t i = 0; i < count && in.Has(kPickBytes); ++i) {
-    KMeansPick pick;
-    pick.key = in.Get<double>();
-    pick.id = in.Get<uint64_t>();
-    pick.slot = in.Get<int32_t>();
-    pick.weight = in.Get<double>();
-    partial.picks.push_back(pick);
-  }
-}
-
-}  // namespace
 
 absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
   Reader in(bytes);
@@ -385,7 +390,7 @@ absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
   for (uint64_t i = 0; i < sizes[4] && in.Has(16); ++i) {
     partial.potentials.push_back(in.Get128());
   }
-  GetPicks(sizes[5], in, partial);
+  GetPicks(sizes[5], in, partial.picks);
   in.GetAll(sizes[6], partial.pick_rows);
   if (HasExtent(partial)) {
     GetExtent(sizes[7], in, partial.extent);

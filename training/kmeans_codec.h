@@ -18,7 +18,7 @@
 
 namespace coterie {
 
-inline constexpr int64_t kKMeansStepHeaderBytes = 128;
+inline constexpr int64_t kKMeansStepHeaderBytes = 136;
 inline constexpr int64_t kKMeansPartialHeaderBytes = 128;
 
 // Size of the encoded form. For an assignment, header aside:

@@ -88,6 +88,9 @@ enum class KMeansPolish : uint8_t {
   // after the other. The result then depends on the order of rows, by shard,
   // then id.
   kHartiganWong = 2,
+  // The best single moves of all rows at once, as many as lower J, verified by
+  // sums (kmeans_sweep.h): the same bits for any placement of rows.
+  kHartigan = 3,
 };
 
 struct KMeansOptions {
@@ -124,7 +127,7 @@ struct KMeansOptions {
   double reassignment_ratio = 0.01;
 
   KMeansPolish polish = KMeansPolish::kNone;
-  int64_t polish_passes = 100;  // optimal stages at most
+  int64_t polish_passes = 100;  // optimal stages, or rounds of moves, at most
 
   // Whether to measure the result, and how many rows (about, by a hash of
   // their ids) the silhouette takes: each costs k distances.
@@ -370,6 +373,10 @@ class KMeansJob {
   void StartPolish();
   void FillPolishStep();
   void FinishPolish();
+  void FillMovesStep();
+  void FinishPropose();
+  void FinishApply();
+  void EndPolish();
 
   KMeansCheckpoint state_;
   const int32_t shards_;
@@ -384,6 +391,9 @@ class KMeansJob {
   int32_t token_shard_ = 0;
   int64_t token_round_ = 0;
   int64_t token_passes_ = 0;
+  std::vector<KMeansPick> moves_;  // proposed and not yet tried, best first
+  int64_t moves_taken_ = 0;        // of them, in the step in progress
+  int64_t moves_most_ = 0;
   // Bytes since the last assignment.
   int64_t between_down_ = 0;
   int64_t between_up_ = 0;

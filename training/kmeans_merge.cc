@@ -46,7 +46,10 @@ absl::Status CheckSums(const KMeansStep& step, int64_t k, int64_t d,
   if (step.base == 0 && expected == KMeansSumForm::kChanged) {
     expected = KMeansSumForm::kInt64;
   }
-  if (step.kind == KMeansStepKind::kBatch) expected = KMeansSumForm::kChanged;
+  if (step.kind == KMeansStepKind::kBatch ||
+      step.kind == KMeansStepKind::kApply) {
+    expected = KMeansSumForm::kChanged;
+  }
   if (partial.form != expected) {
     return Misfit(partial, "form of sums", static_cast<double>(partial.form));
   }
@@ -77,16 +80,21 @@ absl::Status CheckSums(const KMeansStep& step, int64_t k, int64_t d,
 absl::Status CheckPicks(const KMeansStep& step, int64_t k, int64_t d,
                         const KMeansPartial& partial) {
   const int64_t count = static_cast<int64_t>(partial.picks.size());
-  if (!SizeIs(partial.pick_rows, count * d) || !AllFinite(partial.pick_rows)) {
+  const int64_t columns = step.kind == KMeansStepKind::kPropose ? 0 : d;
+  if (!SizeIs(partial.pick_rows, count * columns) ||
+      !AllFinite(partial.pick_rows)) {
     return Misfit(partial, "rows picked",
                   static_cast<double>(partial.pick_rows.size()));
   }
   if (step.kind != KMeansStepKind::kSample && count > step.count) {
     return Misfit(partial, "number of rows picked", static_cast<double>(count));
   }
-  const int64_t slots = step.kind == KMeansStepKind::kFarthest ? k
-                        : step.kind == KMeansStepKind::kDraw   ? step.count
-                                                               : 1;
+  int64_t slots = 1;
+  if (step.kind == KMeansStepKind::kDraw) slots = step.count;
+  if (step.kind == KMeansStepKind::kFarthest ||
+      step.kind == KMeansStepKind::kPropose) {
+    slots = k;
+  }
   for (const KMeansPick& pick : partial.picks) {
     if (pick.slot < 0 || pick.slot >= slots) {
       return Misfit(partial, "slot of a row", pick.slot);
@@ -227,6 +235,7 @@ absl::Status CheckKMeansPartial(const KMeansStep& step, int64_t k, int64_t d,
     case KMeansStepKind::kSample:
     case KMeansStepKind::kFarthest:
     case KMeansStepKind::kBatchPick:
+    case KMeansStepKind::kPropose:
       return CheckPicks(step, k, d, partial);
     case KMeansStepKind::kTry:
       return CheckPotentials(rows, partial);
@@ -239,6 +248,7 @@ absl::Status CheckKMeansPartial(const KMeansStep& step, int64_t k, int64_t d,
                           static_cast<double>(partial.weights.size()));
     case KMeansStepKind::kAssign:
     case KMeansStepKind::kBatch:
+    case KMeansStepKind::kApply:
       return CheckSums(step, k, d, partial);
     case KMeansStepKind::kMeasure:
       return CheckPotentials(2 * k, partial);

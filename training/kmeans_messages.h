@@ -86,6 +86,13 @@ enum class KMeansStepKind : uint8_t {
   // probability `amount`, and of w, in units of 2^-kSilhouetteExponent and of
   // weight; s of kmeans_quality.h
   kSilhouette = 15,
+  // token (sums, weights), round (0: begin with the labels of `base`; else the
+  // number of the kApply step whose moves hold from now on), base, count -> the
+  // `count` best single moves, by (key falling, id rising)
+  kPropose = 16,
+  // picks: moves (id, slot), base -> differences of sums and weights, if those
+  // of the shard's rows were made; moved: how many those are
+  kApply = 17,
 };
 
 inline constexpr int kSilhouetteExponent = 40;
@@ -111,6 +118,18 @@ struct KMeansToken {
   int64_t moves = 0;
 
   friend bool operator==(const KMeansToken&, const KMeansToken&) = default;
+};
+
+// A row that a shard offers.
+struct KMeansPick {
+  // kPick, kDraw: the key of the race, least wins. kSample: the row's mass.
+  // kFarthest: the distance, kPropose: what J would fall by; greatest wins.
+  double key = 0;
+  PointId id = 0;
+  int32_t slot = 0;   // kDraw: which draw; kFarthest: the row's label
+  double weight = 0;  // kFarthest
+
+  friend bool operator==(const KMeansPick&, const KMeansPick&) = default;
 };
 
 struct KMeansStep {
@@ -140,24 +159,13 @@ struct KMeansStep {
   KMeansSumForm form = KMeansSumForm::kInt64;
 
   std::vector<double> values;
+  std::vector<KMeansPick> picks;
 
   // Who has to answer; -1: every shard.
   int32_t shard = -1;
   KMeansToken token;
 
   friend bool operator==(const KMeansStep&, const KMeansStep&) = default;
-};
-
-// A row that a shard offers.
-struct KMeansPick {
-  // kPick, kDraw: the key of the race, least wins. kSample: the row's mass.
-  // kFarthest: the distance, greatest wins.
-  double key = 0;
-  PointId id = 0;
-  int32_t slot = 0;   // kDraw: which draw; kFarthest: the row's label
-  double weight = 0;  // kFarthest
-
-  friend bool operator==(const KMeansPick&, const KMeansPick&) = default;
 };
 
 struct KMeansPartial {

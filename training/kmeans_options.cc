@@ -91,7 +91,7 @@ absl::Status ValidateKMeansOptions(const KMeansOptions& options) {
       InRange("batch_rows", static_cast<double>(options.batch_rows), 0, kMost),
       InRange("patience", static_cast<double>(options.patience), 1, kMost),
       InRange("reassignment_ratio", options.reassignment_ratio, 0, 1),
-      InRange("polish", static_cast<double>(options.polish), 1, 2),
+      InRange("polish", static_cast<double>(options.polish), 1, 3),
       InRange("polish_passes", static_cast<double>(options.polish_passes), 1,
               kMost),
       InRange("silhouette_rows", static_cast<double>(options.silhouette_rows),

@@ -88,4 +88,9 @@ absl::StatusOr<KMeansRows> KMeansRows::Create(
   return rows;
 }
 
+int64_t KMeansRows::Find(PointId id) const {
+  const auto at = std::lower_bound(ids_.begin(), ids_.end(), id);
+  return at != ids_.end() && *at == id ? at - ids_.begin() : -1;
+}
+
 }  // namespace coterie

@@ -53,6 +53,8 @@ class KMeansRows {
 
   // Row i in the order of ids.
   PointId id(int64_t i) const { return ids_[static_cast<size_t>(i)]; }
+  // The row of an id; -1: none. O(log n).
+  int64_t Find(PointId id) const;
   const float* data(int64_t i) const { return rows_[static_cast<size_t>(i)]; }
   VectorView row(int64_t i) const {
     return VectorView(data(i), static_cast<size_t>(d_));

@@ -111,6 +111,10 @@ absl::StatusOr<KMeansPartial> KMeansShard::Answer(
       return Silhouette(step, workers, stop);
     case KMeansStepKind::kSweep:
       return Sweep(step, stop);
+    case KMeansStepKind::kPropose:
+      return Propose(step, workers, stop);
+    case KMeansStepKind::kApply:
+      return Apply(step);
     case KMeansStepKind::kBatch:
       return Batch(step, workers, stop);
     case KMeansStepKind::kBatchPick:

@@ -142,6 +142,10 @@ class KMeansShard {
   // kmeans_shard_sweep.cc
   absl::StatusOr<KMeansPartial> Sweep(const KMeansStep& step,
                                       absl::FunctionRef<bool()> stop);
+  absl::StatusOr<KMeansPartial> Propose(const KMeansStep& step,
+                                        const KMeansWorkers& workers,
+                                        absl::FunctionRef<bool()> stop);
+  absl::StatusOr<KMeansPartial> Apply(const KMeansStep& step);
 
   const KMeansRows rows_;
   const Options options_;
@@ -191,6 +195,9 @@ class KMeansShard {
   int64_t sweep_base_ = 0;
   std::vector<int32_t> sweep_labels_;
   std::vector<int32_t> sweep_others_;
+  // Moves of the last kApply step: row and cluster.
+  int64_t tentative_number_ = 0;
+  std::vector<std::pair<int64_t, int32_t>> tentative_;
 };
 
 }  // namespace coterie

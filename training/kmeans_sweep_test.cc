@@ -222,13 +222,19 @@ TEST(HartiganWong, EqualsTheSequentialAlgorithmOnAnyConsecutiveShards) {
   EXPECT_GT(better, 0);
 }
 
+class Polish : public testing::TestWithParam<KMeansPolish> {};
+
+INSTANTIATE_TEST_SUITE_P(All, Polish,
+                         testing::Values(KMeansPolish::kHartiganWong,
+                                         KMeansPolish::kHartigan));
+
 // No single move improves it.
-TEST(HartiganWong, EndsAtAHartiganOptimum) {
+TEST_P(Polish, EndsAtAHartiganOptimum) {
   std::mt19937_64 random(TestSeed());
   const KMeansData data = Blobs(150, 2, 6, 6, random);
   const int32_t k = 8;
   KMeansOptions options = OptionsFor(data, k, false);
-  options.polish = KMeansPolish::kHartiganWong;
+  options.polish = GetParam();
   KMeansCluster cluster(data, 3);
   ASSERT_TRUE(cluster.Run(options).ok());
   std::vector<int32_t> labels = LabelsInOrder(data, cluster);
@@ -245,7 +251,7 @@ TEST(HartiganWong, EndsAtAHartiganOptimum) {
 }
 
 // {0, 3} and {5} is stable for Lloyd (4.5), not for Hartigan (2).
-TEST(HartiganWong, LeavesWhatLloydCannot) {
+TEST_P(Polish, LeavesWhatLloydCannot) {
   KMeansData data;
   data.rows = {0, 3, 5};
   KMeansOptions options = OptionsFor(data, 2, false);
@@ -253,7 +259,7 @@ TEST(HartiganWong, LeavesWhatLloydCannot) {
   options.given = {1.5, 5};
   KMeansCluster lloyd(data, 1);
   EXPECT_EQ(lloyd.Run(options)->objective, 4.5);
-  options.polish = KMeansPolish::kHartiganWong;
+  options.polish = GetParam();
   for (int32_t shards : {1, 2, 3}) {
     KMeansCluster cluster(data, shards);
     const absl::StatusOr<KMeansResult> result = cluster.Run(options);
@@ -263,7 +269,7 @@ TEST(HartiganWong, LeavesWhatLloydCannot) {
   }
 }
 
-TEST(HartiganWong, WeightsCountAsCopies) {
+TEST_P(Polish, WeightsCountAsCopies) {
   KMeansData weighted;
   weighted.rows = {0, 3, 5, 9, 10};
   weighted.weights = {2, 2, 1, 1, 3};
@@ -272,18 +278,18 @@ TEST(HartiganWong, WeightsCountAsCopies) {
   KMeansOptions options = OptionsFor(weighted, 2, false);
   options.seeding = KMeansSeeding::kGiven;
   options.given = {0, 10};
-  options.polish = KMeansPolish::kHartiganWong;
+  options.polish = GetParam();
   KMeansCluster one(weighted, 2);
   KMeansCluster other(copied, 2);
   EXPECT_EQ(one.Run(options)->objective, other.Run(options)->objective);
 }
 
-TEST(HartiganWong, ResumesWithTheSameBits) {
+TEST_P(Polish, ResumesWithTheSameBits) {
   std::mt19937_64 random(TestSeed());
   KMeansData data = Blobs(200, 2, 8, 6, random);
   data.ids.clear();
   KMeansOptions options = OptionsFor(data, 8, false);
-  options.polish = KMeansPolish::kHartiganWong;
+  options.polish = GetParam();
   options.runs = 2;
   KMeansCluster cluster(data, Consecutive(200, 2), 2);
   absl::StatusOr<KMeansJob> job = KMeansJob::Create(options, 2);
@@ -313,11 +319,11 @@ TEST(HartiganWong, ResumesWithTheSameBits) {
   }
 }
 
-TEST(HartiganWong, IsRefusedUnderCosineAndWithFloatSums) {
+TEST_P(Polish, IsRefusedUnderCosineAndWithFloatSums) {
   KMeansOptions options;
   options.dimension = 2;
   options.k = 2;
-  options.polish = KMeansPolish::kHartiganWong;
+  options.polish = GetParam();
   EXPECT_TRUE(ValidateKMeansOptions(options).ok());
   options.form = KMeansSumForm::kFloat32;
   EXPECT_FALSE(ValidateKMeansOptions(options).ok());
@@ -326,15 +332,39 @@ TEST(HartiganWong, IsRefusedUnderCosineAndWithFloatSums) {
   EXPECT_FALSE(ValidateKMeansOptions(options).ok());
 }
 
+// Any placement, any number of threads; J falls below Lloyd's.
+TEST(Hartigan, HasTheSameBitsForAnyPlacement) {
+  std::mt19937_64 random(TestSeed());
+  const KMeansData data = Blobs(1500, 5, 20, 8, random);
+  KMeansOptions options = OptionsFor(data, 30, false);
+  KMeansCluster lloyd(data, 1);
+  const absl::StatusOr<KMeansResult> before = lloyd.Run(options);
+  options.polish = KMeansPolish::kHartigan;
+  KMeansCluster one(data, 1);
+  const absl::StatusOr<KMeansResult> expected = one.Run(options);
+  ASSERT_TRUE(before.ok() && expected.ok());
+  EXPECT_LT(expected->objective, before->objective);
+  for (int32_t shards : {2, 3, 7, 16}) {
+    KMeansCluster cluster(data, shards, random());
+    const absl::StatusOr<KMeansResult> result =
+        cluster.Run(options, ThreadedWorkers(shards % 2 == 0 ? 4 : 1));
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->centres, expected->centres);
+    EXPECT_EQ(result->objective, expected->objective);
+    EXPECT_TRUE(cluster.Labels() == one.Labels());
+  }
+}
+
 // Values proved optimal by du Merle, Hansen, Jaumard and Mladenovic (SIAM
 // Journal on Scientific Computing 21, 1999), to their printed digits.
-void ReachesOptima(const KMeansData& data, const std::vector<double>& optima) {
+void ReachesOptima(const KMeansData& data, int32_t runs,
+                   const std::vector<double>& optima) {
   for (size_t i = 0; i < optima.size(); ++i) {
     const int64_t k = static_cast<int64_t>(i) + 2;
     KMeansOptions options = OptionsFor(data, k, false);
     options.seeding = KMeansSeeding::kPlusPlus;
     options.polish = KMeansPolish::kHartiganWong;
-    options.runs = 200;
+    options.runs = runs;
     KMeansCluster cluster(data, 3);
     const absl::StatusOr<KMeansResult> result = cluster.Run(options);
     ASSERT_TRUE(result.ok());
@@ -345,15 +375,17 @@ void ReachesOptima(const KMeansData& data, const std::vector<double>& optima) {
 TEST(HartiganWong, ReachesTheOptimaOfIris) {
   const KMeansData data = ReadCsv("data/iris.csv");
   ASSERT_EQ(data.n(), 150);
-  ReachesOptima(data, {152.347952, 78.851441, 57.228473, 46.446182, 39.039987,
-                       34.298230, 29.988944, 27.786092, 25.834055});
+  ReachesOptima(data, 200,
+                {152.347952, 78.851441, 57.228473, 46.446182, 39.039987,
+                 34.298230, 29.988944, 27.786092, 25.834055});
 }
 
 TEST(HartiganWong, ReachesTheOptimaOfRuspini) {
   const KMeansData data = ReadCsv("data/ruspini.csv");
   ASSERT_EQ(data.n(), 75);
-  ReachesOptima(data, {89337.8321, 51063.4750, 12881.0512, 10126.7198,
-                       8575.4069, 7126.1985, 6149.6390, 5181.6518, 4446.2821});
+  ReachesOptima(data, 60,
+                {89337.8321, 51063.4750, 12881.0512, 10126.7198, 8575.4069,
+                 7126.1985, 6149.6390, 5181.6518, 4446.2821});
 }
 
 TEST(HartiganWong, IrisInThreeHasThePublishedSizes) {
