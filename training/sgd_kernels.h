@@ -16,12 +16,14 @@ namespace coterie::internal_sgd {
 // out[r] = sum over j of w[j] rows[r][j], r < 4, in the lane order of the
 // canonical distance: term j to lane j mod 8, then 0+4, 1+5, 2+6, 3+7, then
 // 0+2, 1+3, then 0+1.
-// sums[j] += factors[0] rows[0][j], then factors[1] rows[1][j], and so on.
+// sums[j] += factors[0] rows[0][j], then factors[1] rows[1][j], and so on;
+// meanwhile `next`, four more rows of d, are fetched into the cache: streams as
+// short as rows are too short for the hardware to foresee.
 struct Kernels {
   void (*dots)(const double* w, const float* const* rows, int64_t d,
                double* out);
-  void (*add)(const double* factors, const float* const* rows, int64_t d,
-              double* sums);
+  void (*add)(const double* factors, const float* const* rows,
+              const float* const* next, int64_t d, double* sums);
 };
 
 extern const Kernels kScalarKernels;

@@ -33,11 +33,13 @@ struct Tail {
 
 void Dots(const double* w, const float* const* rows, int64_t d, double* out) {
   __m256d low[4], high[4];
+#pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) low[r] = high[r] = _mm256_setzero_pd();
   const auto step = [&low, &high](const double* weights,
                                   const float* const* x) {
     const __m256d first = _mm256_loadu_pd(weights);
     const __m256d second = _mm256_loadu_pd(weights + 4);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       low[r] = _mm256_add_pd(low[r], _mm256_mul_pd(first, Four(x[r])));
       high[r] = _mm256_add_pd(high[r], _mm256_mul_pd(second, Four(x[r] + 4)));
@@ -54,22 +56,30 @@ void Dots(const double* w, const float* const* rows, int64_t d, double* out) {
     const float* const at[4] = {tail.x[0], tail.x[1], tail.x[2], tail.x[3]};
     step(tail.weights, at);
   }
+#pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) out[r] = Sum(low[r], high[r]);
 }
 
-void Add(const double* factors, const float* const* rows, int64_t d,
-         double* sums) {
+void Add(const double* factors, const float* const* rows,
+         const float* const* next, int64_t d, double* sums) {
   __m256d factor[4];
+#pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) factor[r] = _mm256_set1_pd(factors[r]);
   int64_t j = 0;
   for (; j + 4 <= d; j += 4) {
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      _mm_prefetch(reinterpret_cast<const char*>(next[r] + j), _MM_HINT_T0);
+    }
     __m256d sum = _mm256_loadu_pd(sums + j);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       sum = _mm256_add_pd(sum, _mm256_mul_pd(factor[r], Four(rows[r] + j)));
     }
     _mm256_storeu_pd(sums + j, sum);
   }
   for (; j < d; ++j) {
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       sums[j] += factors[r] * static_cast<double>(rows[r][j]);
     }

@@ -22,10 +22,12 @@ __mmask8 FirstOf(int64_t count) {
 
 void Dots(const double* w, const float* const* rows, int64_t d, double* out) {
   __m512d sum[4];
+#pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) sum[r] = _mm512_setzero_pd();
   int64_t j = 0;
   for (; j + 8 <= d; j += 8) {
     const __m512d weights = _mm512_loadu_pd(w + j);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       const __m512d x = _mm512_cvtps_pd(_mm256_loadu_ps(rows[r] + j));
       sum[r] = _mm512_add_pd(sum[r], _mm512_mul_pd(weights, x));
@@ -34,22 +36,30 @@ void Dots(const double* w, const float* const* rows, int64_t d, double* out) {
   if (j < d) {
     const __mmask8 mask = FirstOf(d - j);
     const __m512d weights = _mm512_maskz_loadu_pd(mask, w + j);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       const __m512d x =
           _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, rows[r] + j));
       sum[r] = _mm512_add_pd(sum[r], _mm512_mul_pd(weights, x));
     }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) out[r] = Sum(sum[r]);
 }
 
-void Add(const double* factors, const float* const* rows, int64_t d,
-         double* sums) {
+void Add(const double* factors, const float* const* rows,
+         const float* const* next, int64_t d, double* sums) {
   __m512d factor[4];
+#pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) factor[r] = _mm512_set1_pd(factors[r]);
   int64_t j = 0;
   for (; j + 8 <= d; j += 8) {
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      _mm_prefetch(reinterpret_cast<const char*>(next[r] + j), _MM_HINT_T0);
+    }
     __m512d sum = _mm512_loadu_pd(sums + j);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       const __m512d x = _mm512_cvtps_pd(_mm256_loadu_ps(rows[r] + j));
       sum = _mm512_add_pd(sum, _mm512_mul_pd(factor[r], x));
@@ -59,6 +69,7 @@ void Add(const double* factors, const float* const* rows, int64_t d,
   if (j < d) {
     const __mmask8 mask = FirstOf(d - j);
     __m512d sum = _mm512_maskz_loadu_pd(mask, sums + j);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
       const __m512d x =
           _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, rows[r] + j));

@@ -18,8 +18,8 @@ void Dots(const double* w, const float* const* rows, int64_t d, double* out) {
   for (int r = 0; r < 4; ++r) out[r] = Dot(w, rows[r], d);
 }
 
-void Add(const double* factors, const float* const* rows, int64_t d,
-         double* sums) {
+void Add(const double* factors, const float* const* rows,
+         const float* const* /*next*/, int64_t d, double* sums) {
   for (int64_t j = 0; j < d; ++j) {
     for (int r = 0; r < 4; ++r) {
       sums[j] += factors[r] * static_cast<double>(rows[r][j]);

@@ -19,10 +19,13 @@ const Kernels& KernelsFor(SimdTarget target) {
   return kScalarKernels;
 }
 
-RowGroup::RowGroup(absl::Span<const float* const> all, size_t first)
+RowGroup::RowGroup(absl::Span<const float* const> all, size_t first,
+                   size_t ahead)
     : count(static_cast<int>(std::min<size_t>(4, all.size() - first))) {
   for (int r = 0; r < 4; ++r) {
-    rows[r] = all[first + static_cast<size_t>(r < count ? r : 0)];
+    const size_t at = first + static_cast<size_t>(r);
+    rows[r] = all[r < count ? at : first];
+    next[r] = all[std::min(at + ahead, all.size() - 1)];
   }
 }
 
@@ -64,7 +67,8 @@ void FrontBackward(const SgdModel& model, const Kernels& kernels,
       bias[u] += factor[r];
       any = true;
     }
-    if (any) kernels.add(factor, rows.rows, d, gradient.data() + u * d);
+    if (any)
+      kernels.add(factor, rows.rows, rows.next, d, gradient.data() + u * d);
   }
 }
 
@@ -130,7 +134,8 @@ void BackBackward(const SgdModel& model, const Kernels& kernels,
       const double* w = back.data() + c * h;
       for (int64_t u = 0; u < h; ++u) sum[u] += factor[r] * w[u];
     }
-    kernels.add(factor, activations.rows, h, gradient.data() + c * h);
+    kernels.add(factor, activations.rows, activations.next, h,
+                gradient.data() + c * h);
   }
   for (int64_t i = 0; i < activations.count * h; ++i) {
     back_gradient[i] = static_cast<float>(to_hidden[static_cast<size_t>(i)]);

@@ -22,8 +22,9 @@ const Kernels& KernelsFor(SimdTarget target);
 
 // `count` <= 4 rows; the kernels' others repeat the first with factor 0.
 struct RowGroup {
-  RowGroup(absl::Span<const float* const> all, size_t first);
+  RowGroup(absl::Span<const float* const> all, size_t first, size_t ahead = 4);
   const float* rows[4] = {};
+  const float* next[4] = {};  // `ahead` rows later, or any
   int count = 0;
 };
 

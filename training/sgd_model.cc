@@ -88,7 +88,7 @@ void AddLinear(const SgdModel& model, const Kernels& kernels,
   }
   sums.rows += rows.count;
   if (!sums.gradient.empty()) {
-    kernels.add(factor, rows.rows, d, sums.gradient.data());
+    kernels.add(factor, rows.rows, rows.next, d, sums.gradient.data());
   }
 }
 
@@ -119,7 +119,7 @@ void AddLogistic(const SgdModel& model, const Kernels& kernels,
   }
   sums.rows += rows.count;
   if (!sums.gradient.empty()) {
-    kernels.add(factor, rows.rows, d, sums.gradient.data());
+    kernels.add(factor, rows.rows, rows.next, d, sums.gradient.data());
   }
 }
 
@@ -152,7 +152,7 @@ void AddSoftmax(const SgdModel& model, const Kernels& kernels,
         sums.gradient[static_cast<size_t>(classes * d + c)] += factor[r];
       }
     }
-    kernels.add(factor, rows.rows, d, sums.gradient.data() + c * d);
+    kernels.add(factor, rows.rows, rows.next, d, sums.gradient.data() + c * d);
   }
 }
 
@@ -242,8 +242,12 @@ void AddSgdSums(const SgdModel& model, absl::Span<const double> parameters,
   const Kernels& kernels = KernelsFor(target);
   std::vector<double> outputs(static_cast<size_t>(4 * SgdOutputs(model)));
   double product = 1;
+  // What is fetched is needed after about 16 KiB: later than memory answers,
+  // before a first-level cache forgets.
+  const size_t ahead = 4 * static_cast<size_t>(std::clamp<int64_t>(
+                               1024 / model.dimension, 1, 16));
   for (size_t i = 0; i < rows.size(); i += 4) {
-    const RowGroup group(rows, i);
+    const RowGroup group(rows, i, ahead);
     switch (model.kind) {
       case SgdModelKind::kLinear:
         AddLinear(model, kernels, parameters, group, &labels[i], sums);

@@ -1,0 +1,137 @@
+"""Runs the SGD experiments, compares with gradient descent, draws the law.
+
+See bench/sgd/run.sh.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+# pylint: disable=wrong-import-position
+sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..")]
+from harness.results import OUT, Results
+
+BENCH = "bazel-bin/bench/sgd/sgd_bench"
+GRADIENT = "bazel-bin/bench/sgd/gradient_bench"
+DATA = ["data/a1a.libsvm", "data/mushrooms.libsvm"]
+SAGA = ("SAGA", "ISAGA")
+
+
+def runs():
+    """Each run of the binary, as it ends."""
+    with subprocess.Popen([BENCH] + DATA, stdout=subprocess.PIPE,
+                          text=True) as process:
+        for line in process.stdout:
+            yield json.loads(line)
+    if process.returncode:
+        sys.exit(process.returncode)
+
+
+def case_of(run):
+    return f"{run['method']}/{run['data']}/n={run['n']}/ntau={run['ntau']}"
+
+
+class Report:
+    """Compares each run with the gradient descent of its problem."""
+
+    def __init__(self, results):
+        self.results = results
+        self.descent = {}  # (data, n) -> {"GD(1/2L)": run, "GD(1/L)": run}
+        self.saga = None
+        self.law = []  # (run, updates of GD(1/L))
+
+    def add(self, run):
+        key = (run["data"], run["n"])
+        if run["method"].startswith("GD"):
+            self.descent.setdefault(key, {})[run["method"]] = run
+            if run["method"] == "GD(1/2L)":
+                return
+        if run["method"] in SAGA:
+            if run["method"] == "SAGA":
+                self.saga = run
+            else:
+                self.compare(run, self.saga, "SAGA, n=1", "updates")
+            return
+        peer = self.descent[key]["GD(1/2L)"]
+        if run["updates"] < 0:
+            # Both after as many updates: how far from the optimum.
+            self.results.add(case_of(run), "relative gap", "gap", run["gap"],
+                             run["target"], "what shifts reach", False, 1,
+                             updates=None, tau=run["tau"])
+            return
+        for peer_name in ("GD(1/2L)", "GD(1/L)"):
+            if peer_name in self.descent[key] and peer_name != run["method"]:
+                self.compare(run, self.descent[key][peer_name], peer_name,
+                             "updates")
+        self.compare(run, peer, "GD(1/2L)", "bytes_up")
+        self.compare(run, peer, "GD(1/2L)", "bytes_down")
+        if run["method"] == "ISEGA" and "GD(1/L)" in self.descent[key]:
+            self.law.append((run, self.descent[key]["GD(1/L)"]["updates"]))
+
+    def compare(self, run, peer, peer_name, metric):
+        unit = "B" if metric.startswith("bytes") else "steps"
+        self.results.add(case_of(run), metric, unit, run[metric], peer[metric],
+                         peer_name, peer["updates"] >= 0, 1, tau=run["tau"],
+                         target=run["target"])
+
+    def print_law(self):
+        """How well updates follow K (1 + 1/(n tau)), K those of GD(1/L)."""
+        worst = 0
+        for run, whole in self.law:
+            off = run["updates"] / (whole * (1 + 1 / (run["n"] * run["tau"])))
+            worst = max(worst, abs(off - 1))
+        print(f"ISEGA's updates over K (1 + 1/(n tau)): within {worst:.1%} "
+              f"in {len(self.law)} runs")
+
+    def plot(self):
+        import matplotlib  # pylint: disable=import-outside-toplevel
+        matplotlib.use("Agg")
+        from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
+        figure, axes = pyplot.subplots(figsize=(7, 5))
+        for index, data in enumerate(sorted({r["data"] for r, _ in self.law})):
+            for marker, n in zip("osd^", (5, 20, 50, 100)):
+                points = [(r["n"] * r["tau"], r["updates"] / whole)
+                          for r, whole in self.law
+                          if r["data"] == data and r["n"] == n]
+                if points:
+                    axes.plot(*zip(*points), marker, color=f"C{index}",
+                              fillstyle="none", label=f"{data}, n={n}")
+        grid = [2 ** (i / 8) for i in range(-9, 18)]
+        axes.plot(grid, [1 + 1 / u for u in grid], color="black", linewidth=0.8,
+                  label="1 + 1/(n tau)")
+        axes.axhline(2, color="grey", linewidth=0.8, linestyle=":")
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("n tau: blocks sent by all workers, in gradients")
+        axes.set_ylabel("updates / updates of gradient descent, 1/L")
+        axes.set_title("ISEGA to a relative gap of 1e-5 (dotted: descent, 1/2L)")
+        axes.legend(fontsize=7)
+        figure.tight_layout()
+        figure.savefig(f"{OUT}/sgd.png", dpi=120)
+
+
+def add_bandwidth(results):
+    """A logistic gradient beside reading the same rows."""
+    for rows, dimension in ((400_000, 256), (800_000, 123)):
+        line = subprocess.run([GRADIENT, str(rows), str(dimension)], check=True,
+                              capture_output=True, text=True).stdout
+        run = json.loads(line)
+        results.add(f"logistic/rows={rows}/d={dimension}", "bandwidth", "GB/s",
+                    run["logistic_gb_per_s"], run["read_gb_per_s"],
+                    "reading the rows", False, 9, less_is_better=False,
+                    target=run["target"])
+
+
+def main():
+    results = Results("sgd")
+    results.print_head()
+    report = Report(results)
+    for run in runs():
+        report.add(run)
+    add_bandwidth(results)
+    report.print_law()
+    report.plot()
+
+
+if __name__ == "__main__":
+    main()
