@@ -72,7 +72,7 @@ absl::Status AddRow(const std::string& line, SgdSimulationData& data) {
 }
 
 SgdOptions Fixed(SgdOptions options) {
-  options.max_updates = 20'000;
+  options.max_updates = 30'000;
   options.top_k = 1;
   return options;
 }
