@@ -39,6 +39,10 @@ struct Catalogue {
   int64_t version = 0;
   uint32_t next_number = 1;
   std::vector<CollectionSpec> collections;  // by name
+  // Element i names the store (shard/store_id.h) that holds shard i's data, so
+  // that an empty disk in its place is not taken for it. Empty until the first
+  // collection is made; an empty element is not known.
+  std::vector<std::string> stores = {};
 
   // Null if absent.
   const CollectionSpec* Find(absl::string_view name) const;

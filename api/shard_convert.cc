@@ -132,7 +132,8 @@ absl::StatusOr<CollectionSpec> DecodeEntry(const v1::CatalogueEntry& entry,
 
 absl::Status CheckShardRequestHeader(const v1::ShardRequestHeader& header,
                                      int32_t shard_id,
-                                     absl::string_view cluster_uuid) {
+                                     absl::string_view cluster_uuid,
+                                     absl::string_view store_id) {
   if (header.has_shard_id() && header.shard_id() != shard_id) {
     return absl::FailedPreconditionError(
         absl::StrCat("the request is for shard ", header.shard_id(),
@@ -142,6 +143,13 @@ absl::Status CheckShardRequestHeader(const v1::ShardRequestHeader& header,
     return absl::FailedPreconditionError(absl::StrCat(
         "the request is for cluster ", Quoted(header.cluster_uuid()),
         ", but this shard is of cluster ", Quoted(cluster_uuid)));
+  }
+  if (!header.store_id().empty() && !store_id.empty() &&
+      header.store_id() != store_id) {
+    return absl::UnavailableError(
+        absl::StrCat("the request is for store ", Quoted(header.store_id()),
+                     ", but this shard runs on store ", Quoted(store_id),
+                     ": its disk was lost or replaced"));
   }
   return absl::OkStatus();
 }
@@ -342,6 +350,7 @@ void EncodeCatalogue(const Catalogue& catalogue, v1::CatalogueRecord* out) {
     entry->set_number(spec.number);
     entry->mutable_owner()->Add(spec.owner.begin(), spec.owner.end());
   }
+  for (const std::string& store : catalogue.stores) out->add_stores(store);
 }
 
 absl::StatusOr<Catalogue> DecodeCatalogue(const v1::CatalogueRecord& record) {
@@ -363,6 +372,7 @@ absl::StatusOr<Catalogue> DecodeCatalogue(const v1::CatalogueRecord& record) {
     }
     catalogue.collections.push_back(*std::move(spec));
   }
+  catalogue.stores.assign(record.stores().begin(), record.stores().end());
   return catalogue;
 }
 

@@ -30,10 +30,12 @@
 
 namespace coterie {
 
-// FAILED_PRECONDITION naming both sides unless the request is for this shard.
+// FAILED_PRECONDITION naming both sides unless the request is for this shard;
+// UNAVAILABLE if it is, but on another store: what it is for is not here.
 absl::Status CheckShardRequestHeader(const v1::ShardRequestHeader& header,
                                      int32_t shard_id,
-                                     absl::string_view cluster_uuid);
+                                     absl::string_view cluster_uuid,
+                                     absl::string_view store_id);
 // FAILED_PRECONDITION naming both shards unless `expected` (if any) answered;
 // INTERNAL if its time is not finite or negative.
 absl::Status CheckShardReplyHeader(const v1::ShardReplyHeader& header,

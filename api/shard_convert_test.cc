@@ -29,20 +29,26 @@ void ExpectSame(const Point& a, const Point& b) {
 
 TEST(ShardConvert, RequestsReachOnlyWhomTheyAreFor) {
   v1::ShardRequestHeader header;
-  EXPECT_TRUE(CheckShardRequestHeader(header, 2, "u").ok());
+  EXPECT_TRUE(CheckShardRequestHeader(header, 2, "u", "s").ok());
   header.set_shard_id(2);
   header.set_cluster_uuid("u");
-  EXPECT_TRUE(CheckShardRequestHeader(header, 2, "u").ok());
-  const absl::Status shard = CheckShardRequestHeader(header, 0, "u");
+  EXPECT_TRUE(CheckShardRequestHeader(header, 2, "u", "s").ok());
+  const absl::Status shard = CheckShardRequestHeader(header, 0, "u", "s");
   EXPECT_EQ(shard.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(shard.message()), HasSubstr("for shard 2"));
   EXPECT_THAT(std::string(shard.message()), HasSubstr("is shard 0"));
-  const absl::Status cluster = CheckShardRequestHeader(header, 2, "v");
+  const absl::Status cluster = CheckShardRequestHeader(header, 2, "v", "s");
   EXPECT_EQ(cluster.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(cluster.message()), HasSubstr("v"));
+  header.set_store_id("s");
+  EXPECT_TRUE(CheckShardRequestHeader(header, 2, "u", "s").ok());
+  EXPECT_TRUE(CheckShardRequestHeader(header, 2, "u", "").ok());
+  const absl::Status store = CheckShardRequestHeader(header, 2, "u", "t");
+  EXPECT_EQ(store.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(store.message()), HasSubstr("runs on store \"t\""));
   // Shard 0 is a shard like any other, not "unset".
   header.set_shard_id(0);
-  EXPECT_FALSE(CheckShardRequestHeader(header, 2, "u").ok());
+  EXPECT_FALSE(CheckShardRequestHeader(header, 2, "u", "s").ok());
 }
 
 TEST(ShardConvert, RepliesOfOtherShardsAreRefused) {
@@ -272,6 +278,7 @@ Catalogue TwoCollections() {
   catalogue.next_number = 4;
   catalogue.collections = {{"a", 3, 2, Metric::kCosine, 3, {0, 1, 0}},
                            {"b", 1, 16384, Metric::kInnerProduct, 1, {2}}};
+  catalogue.stores = {"s", "", "t"};
   return catalogue;
 }
 
@@ -281,10 +288,11 @@ TEST(ShardConvert, CataloguesReturnUnchanged) {
   EncodeCatalogue(catalogue, response.mutable_catalogue());
   const auto received = DecodeShardReply(response);
   ASSERT_TRUE(received.ok()) << received.status();
-  const auto& [version, next_number, collections] = *received;
+  const auto& [version, next_number, collections, stores] = *received;
   EXPECT_EQ(version, 5);
   EXPECT_EQ(next_number, 4U);
   EXPECT_EQ(collections, catalogue.collections);
+  EXPECT_EQ(stores, catalogue.stores);
 }
 
 TEST(ShardConvert, RefusesCataloguesThatAreNone) {
@@ -350,6 +358,7 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
   shard.queue_length = 8;
   shard.queue_capacity = 9;
   shard.threads = 10;
+  shard.store_id = "s";
   shard.queues = {{WorkClass::kRead, 1, 2, 3, 4, 0.5},
                   {WorkClass::kSearch, 5, 6, 7, 8, 0.25}};
   shard.segment_files = {11, 12, 13};
@@ -358,9 +367,9 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
   response.mutable_header()->set_shard_id(1);
   const auto received = DecodeShardReply(response);
   ASSERT_TRUE(received.ok()) << received.status();
-  const auto& [id, address, state, reason, uuid, total, version, incarnation,
-               sequence, points, memory, length, capacity, threads, queues,
-               files] = *received;
+  const auto& [id, address, state, reason, uuid, total, store, version,
+               incarnation, sequence, points, memory, length, capacity, threads,
+               queues, files] = *received;
   EXPECT_EQ(address, "");
   EXPECT_EQ(state, ShardDescription::State::kLoading);
   EXPECT_EQ(reason, "because");
@@ -368,6 +377,7 @@ TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {
   EXPECT_THAT((std::vector<int64_t>{id, total, version, incarnation, sequence,
                                     points, memory, length, capacity, threads}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_EQ(store, "s");
   EXPECT_EQ(queues, shard.queues);
   EXPECT_EQ(files, shard.segment_files);
   for (const auto& spoil : std::vector<void (*)(v1::ShardDescription*)>{

@@ -60,6 +60,7 @@ void EncodeShardReply(const ShardDescription& shard,
   out->set_cluster_uuid(shard.cluster_uuid);
   out->set_shards_total(shard.shards_total);
   out->set_catalogue_version(shard.catalogue_version);
+  out->set_store_id(shard.store_id);
 }
 
 absl::StatusOr<ShardDescription> DecodeShardReply(
@@ -89,6 +90,7 @@ absl::StatusOr<ShardDescription> DecodeShardReply(
   shard.cluster_uuid = response.cluster_uuid();
   shard.shards_total = response.shards_total();
   shard.catalogue_version = response.catalogue_version();
+  shard.store_id = response.store_id();
   shard.incarnation = s.incarnation();
   shard.sequence = s.sequence();
   shard.points = s.points();

@@ -152,6 +152,8 @@ struct ShardDescription {
   std::string reason;
   std::string cluster_uuid;
   int32_t shards_total = 0;  // as this shard's identity says
+  // Of its store, made with it at random; empty while loading.
+  std::string store_id = {};
   int64_t catalogue_version = 0;
   int64_t incarnation = 0;
   int64_t sequence = 0;

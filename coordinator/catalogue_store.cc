@@ -68,11 +68,12 @@ CatalogueSnapshot CatalogueStore::Current() const {
   return current_;
 }
 
-absl::StatusOr<CatalogueSnapshot> CatalogueStore::Adopt(Catalogue catalogue) {
+absl::StatusOr<CatalogueSnapshot> CatalogueStore::Adopt(int32_t shard,
+                                                        Catalogue catalogue) {
   absl::Status sound =
       CheckOwners(catalogue, static_cast<int32_t>(shards_->size()), view_);
   if (!sound.ok()) {
-    return WithShard(std::move(sound), 0);
+    return WithShard(std::move(sound), shard);
   }
   auto snapshot = std::make_shared<const Catalogue>(std::move(catalogue));
   MutexLock lock(&mu_);
@@ -83,14 +84,20 @@ absl::StatusOr<CatalogueSnapshot> CatalogueStore::Adopt(Catalogue catalogue) {
 }
 
 void CatalogueStore::Refresh(CallContext call, Done<CatalogueSnapshot> done) {
-  shards_->front()->ReadCatalogue(
-      std::move(call), [self = shared_from_this(), done = std::move(done)](
-                           absl::StatusOr<Catalogue> reply) mutable {
+  RefreshFrom(0, std::move(call), std::move(done));
+}
+
+void CatalogueStore::RefreshFrom(int32_t shard, CallContext call,
+                                 Done<CatalogueSnapshot> done) {
+  (*shards_)[static_cast<size_t>(shard)]->ReadCatalogue(
+      std::move(call),
+      [self = shared_from_this(), shard,
+       done = std::move(done)](absl::StatusOr<Catalogue> reply) mutable {
         if (!reply.ok()) {
-          done(WithShard(reply.status(), 0));
+          done(WithShard(reply.status(), shard));
           return;
         }
-        done(self->Adopt(*std::move(reply)));
+        done(self->Adopt(shard, *std::move(reply)));
       });
 }
 
@@ -182,7 +189,7 @@ void CatalogueStore::PutChanged(CatalogueSnapshot changed,
           done(WithShard(stored.status(), 0));
           return;
         }
-        absl::StatusOr<CatalogueSnapshot> adopted = self->Adopt(*changed);
+        absl::StatusOr<CatalogueSnapshot> adopted = self->Adopt(0, *changed);
         if (!adopted.ok()) {
           done(adopted.status());
           return;

@@ -60,6 +60,9 @@ class CatalogueStore : public std::enable_shared_from_this<CatalogueStore> {
   // Reads shard 0's catalogue and caches it. FAILED_PRECONDITION if its owners
   // make no sense.
   void Refresh(CallContext call, Done<CatalogueSnapshot> done);
+  // The same from another shard's copy, which may be behind.
+  void RefreshFrom(int32_t shard, CallContext call,
+                   Done<CatalogueSnapshot> done);
 
   // The collection by name, if `check` accepts it. Asks shard 0 once when the
   // cached copy lacks the collection or the check fails: another coordinator
@@ -86,8 +89,8 @@ class CatalogueStore : public std::enable_shared_from_this<CatalogueStore> {
                   Done<CatalogueSnapshot> done);
 
  private:
-  // Caches what shard 0 said unless something newer is there; returns it.
-  absl::StatusOr<CatalogueSnapshot> Adopt(Catalogue catalogue);
+  // Caches what a shard said unless something newer is there; returns it.
+  absl::StatusOr<CatalogueSnapshot> Adopt(int32_t shard, Catalogue catalogue);
   void TryChange(std::shared_ptr<Edit> edit, int attempt, CallContext call,
                  Done<CatalogueSnapshot> done);
   void PutChanged(CatalogueSnapshot changed, std::shared_ptr<Edit> edit,

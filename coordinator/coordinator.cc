@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -14,13 +12,13 @@
 #include "coordinator/catalogue_store.h"
 #include "coordinator/cluster_checks.h"
 #include "coordinator/fan_out.h"
+#include "coordinator/join_cluster.h"
 #include "coordinator/owner_writes.h"
 #include "coordinator/point_calls.h"
 #include "coordinator/routed_call.h"
 #include "coordinator/scan_stream.h"
 #include "coordinator/search_call.h"
 #include "coordinator/shard_view.h"
-#include "sync/mutex.h"
 
 namespace coterie {
 namespace {
@@ -32,31 +30,9 @@ constexpr int kWriteTries = 1;
 
 absl::Status AcceptAny(const CollectionSpec&) { return absl::OkStatus(); }
 
-// Runs an asynchronous call to its end; only where blocking is fine.
-template <typename T>
-absl::StatusOr<T> Await(absl::FunctionRef<void(Done<T>)> start) {
-  struct State {
-    Mutex mu;
-    CondVar ready;
-    bool done ABSL_GUARDED_BY(mu) = false;
-    absl::StatusOr<T> reply ABSL_GUARDED_BY(mu);
-  };
-  auto state = std::make_shared<State>();
-  start([state](absl::StatusOr<T> reply) {
-    MutexLock lock(&state->mu);
-    state->reply = std::move(reply);
-    state->done = true;
-    state->ready.NotifyAll();
-  });
-  MutexLock lock(&state->mu);
-  while (!state->done) {
-    state->ready.Wait(&state->mu);
-  }
-  return std::move(state->reply);
-}
-
 // Adds `spec` to the catalogue, giving it number and owners.
 absl::Status AddCollection(const CoordinatorOptions& options, int32_t shards,
+                           const std::vector<std::string>& stores,
                            CollectionSpec* spec, Catalogue* catalogue) {
   if (catalogue->Find(spec->name) != nullptr) {
     return absl::AlreadyExistsError(
@@ -72,6 +48,9 @@ absl::Status AddCollection(const CoordinatorOptions& options, int32_t shards,
   if (catalogue->next_number == std::numeric_limits<uint32_t>::max()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "all ", catalogue->next_number, " collection numbers are used up"));
+  }
+  if (!stores.empty() && catalogue->collections.empty()) {
+    catalogue->stores = stores;  // from now on there is something to lose
   }
   spec->number = catalogue->next_number++;
   spec->owner = options.placement(spec->slots, shards);
@@ -140,36 +119,6 @@ class Coordinator::Impl {
         });
   }
 
-  // Checks that the shards are one cluster, reads the catalogue and brings
-  // every copy up to date. Blocks.
-  absl::Status Join(Coordinator* coordinator) const {
-    absl::StatusOr<std::vector<ShardDescription>> described =
-        Await<std::vector<ShardDescription>>(
-            [&](Done<std::vector<ShardDescription>> done) {
-              coordinator->Describe(Within(), std::move(done));
-            });
-    absl::Status identities =
-        options.shard_view ? absl::OkStatus() : CheckIdentities(*described);
-    if (!identities.ok()) {
-      return identities;
-    }
-    absl::StatusOr<CatalogueSnapshot> read =
-        Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
-          catalogue->Refresh(Within(), std::move(done));
-        });
-    if (!read.ok() || options.shard_view) {
-      return read.status();
-    }
-    absl::Status versions = CheckVersions(*described, (*read)->version);
-    if (!versions.ok()) {
-      return versions;
-    }
-    return Await<CatalogueSnapshot>([&](Done<CatalogueSnapshot> done) {
-             catalogue->Distribute(*read, Within(), std::move(done));
-           })
-        .status();
-  }
-
   // Refuses the batch if it is not `sound`; else writes it.
   void Write(absl::Status sound, WriteBatch batch, CallContext call,
              Done<WriteReply> done) const {
@@ -199,15 +148,11 @@ class Coordinator::Impl {
         std::move(done));
   }
 
-  CallContext Within() const {
-    CallContext call;
-    call.deadline = absl::Now() + options.connect_timeout;
-    return call;
-  }
-
   const ShardSet shards;
   const CoordinatorOptions options;
   const int32_t view_shard;
+  // As JoinCluster found them; constant once Create returns.
+  std::vector<std::string> stores;
   const std::shared_ptr<CatalogueStore> catalogue;
   const std::shared_ptr<SearchContext> search;
 };
@@ -237,10 +182,21 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
           std::move(shards)),
       std::move(options), view_shard);
   auto coordinator = absl::WrapUnique(new Coordinator(impl));
-  absl::Status joined = impl->Join(coordinator.get());
-  if (!joined.ok()) {
-    return joined;
+  JoinOptions join;
+  join.shard_view = impl->options.shard_view;
+  join.partial = impl->options.partial;
+  join.accepted_stores = impl->options.accepted_stores;
+  join.timeout = impl->options.connect_timeout;
+  absl::StatusOr<std::vector<std::string>> stores = JoinCluster(
+      impl->shards, impl->catalogue,
+      [&](CallContext call, Done<std::vector<ShardDescription>> done) {
+        coordinator->Describe(std::move(call), std::move(done));
+      },
+      join);
+  if (!stores.ok()) {
+    return stores.status();
   }
+  impl->stores = *std::move(stores);
   return coordinator;
 }
 
@@ -257,8 +213,8 @@ void Coordinator::CreateCollection(CollectionSpec spec, CallContext call,
   auto made = std::make_shared<CollectionSpec>(std::move(spec));
   impl_->catalogue->Change(
       [impl = impl_, made](Catalogue* catalogue) {
-        return AddCollection(impl->options, impl->shard_count(), made.get(),
-                             catalogue);
+        return AddCollection(impl->options, impl->shard_count(), impl->stores,
+                             made.get(), catalogue);
       },
       std::move(call),
       [made, done = std::move(done)](

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,12 @@ struct CoordinatorOptions {
   // fail with FAILED_PRECONDITION, and so does reading an id that lives
   // elsewhere.
   bool shard_view = false;
+  // Create is content with one shard that answers; calls to the others fail
+  // until they do. If shard 0 does not, the catalogue is the newest copy.
+  bool partial = false;
+  // By shard: the name of a store that may take the place of the one that the
+  // catalogue knows, whose rows are then given up.
+  std::map<int32_t, std::string> accepted_stores;
   // owner[s] for (slots, shards) of new collections. Tests put points where
   // they hurt; everyone else keeps the default.
   std::function<std::vector<int32_t>(int32_t slots, int32_t shards)> placement =
@@ -59,8 +66,11 @@ class Coordinator {
  public:
   // Takes the shards in order of shard_id and reads the catalogue.
   // FAILED_PRECONDITION if ids are not 0..p-1, if the shards belong to
-  // different clusters, or disagree on p; UNAVAILABLE if one does not answer.
+  // different clusters, or disagree on p; UNAVAILABLE if one does not answer
+  // (unless options.partial).
   // A shard whose catalogue copy is behind shard 0's is brought up to date.
+  // FAILED_PRECONDITION, too, if a shard runs on another store than the
+  // catalogue knows it by, and there are collections: it would join empty.
   // With shard_view: one shard, of any id, as it is.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
       std::vector<std::shared_ptr<ShardClient>> shards,

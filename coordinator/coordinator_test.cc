@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -87,6 +88,154 @@ TEST(CoordinatorCreate, RefusesACopyNewerThanShardZero) {
   const absl::Status status = CreateWith({a, b});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ShardOf(status), 1);
+}
+
+// --- Stores -----------------------------------------------------------------
+
+std::shared_ptr<FakeShardClient> OnStore(int32_t id, const std::string& store) {
+  FakeShardClient::Options options;
+  options.store_id = store;
+  return std::make_shared<FakeShardClient>(id, 2, options);
+}
+
+absl::Status Accepting(std::vector<std::shared_ptr<ShardClient>> shards,
+                       std::map<int32_t, std::string> stores) {
+  CoordinatorOptions options;
+  options.accepted_stores = std::move(stores);
+  return Coordinator::Create(std::move(shards), options).status();
+}
+
+// Two shards on stores "a" and "b", with a collection unless told otherwise.
+struct TwoStores {
+  explicit TwoStores(bool with_collection = true) {
+    if (!with_collection) {
+      return;
+    }
+    CollectionSpec spec;
+    spec.name = "c";
+    spec.dimension = 1;
+    auto coordinator = *Coordinator::Create({a, b}, {});
+    EXPECT_TRUE(Wait<CollectionSpec>([&](Done<CollectionSpec> done) {
+                  coordinator->CreateCollection(spec, {}, std::move(done));
+                }).ok());
+  }
+  std::shared_ptr<FakeShardClient> a = OnStore(0, "a");
+  std::shared_ptr<FakeShardClient> b = OnStore(1, "b");
+};
+
+TEST(Stores, AreRecordedWithTheFirstCollection) {
+  const TwoStores cluster;
+  EXPECT_EQ(cluster.a->catalogue().version, 1);
+  EXPECT_THAT(cluster.a->catalogue().stores, ElementsAre("a", "b"));
+  EXPECT_THAT(cluster.b->catalogue().stores, ElementsAre("a", "b"));
+}
+
+TEST(Stores, AreRecordedForCollectionsThatAreThere) {
+  const TwoStores cluster;
+  for (const auto& shard : {cluster.a, cluster.b}) {
+    Catalogue nameless = shard->catalogue();
+    nameless.stores.clear();
+    shard->SetCatalogue(nameless);
+  }
+  EXPECT_TRUE(CreateWith({cluster.a, cluster.b}).ok());
+  EXPECT_EQ(cluster.b->catalogue().version, 2);
+  EXPECT_THAT(cluster.b->catalogue().stores, ElementsAre("a", "b"));
+  EXPECT_TRUE(CreateWith({cluster.a, cluster.b}).ok());
+  EXPECT_EQ(cluster.b->catalogue().version, 2);
+}
+
+TEST(Stores, AnEmptyOneDoesNotJoinInTheOldOnesPlace) {
+  const TwoStores cluster;
+  const auto empty = OnStore(1, "new");
+  const absl::Status status = CreateWith({cluster.a, empty});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ShardOf(status), 1);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("runs on store new, which has 0 points, but the "
+                        "cluster knows it by store b"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("--accept_stores=1=new"));
+  EXPECT_EQ(empty->calls("PutCatalogue"), 0);
+  // Another shard's, or another store, does not help.
+  EXPECT_FALSE(Accepting({cluster.a, empty}, {{0, "new"}}).ok());
+  EXPECT_FALSE(Accepting({cluster.a, empty}, {{1, "b"}}).ok());
+  EXPECT_TRUE(CreateWith({cluster.a, cluster.b}).ok());
+}
+
+TEST(Stores, AnAcceptedOneTakesTheOldOnesPlace) {
+  const TwoStores cluster;
+  const auto empty = OnStore(1, "new");
+  EXPECT_TRUE(Accepting({cluster.a, empty}, {{1, "new"}}).ok());
+  EXPECT_EQ(empty->catalogue().version, 2);
+  EXPECT_THAT(empty->catalogue().stores, ElementsAre("a", "new"));
+  EXPECT_TRUE(CreateWith({cluster.a, empty}).ok());
+  // The old one does not come back by itself.
+  EXPECT_THAT(std::string(CreateWith({cluster.a, cluster.b}).message()),
+              HasSubstr("--accept_stores=1=b"));
+}
+
+TEST(Stores, ShardZeroGetsTheCatalogueBackFromACopy) {
+  const TwoStores cluster;
+  const auto empty = OnStore(0, "new");
+  const absl::Status refused = CreateWith({empty, cluster.b});
+  EXPECT_EQ(ShardOf(refused), 0) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("--accept_stores=0=new"));
+  EXPECT_TRUE(Accepting({empty, cluster.b}, {{0, "new"}}).ok());
+  for (const auto& shard : {empty, cluster.b}) {
+    EXPECT_EQ(shard->catalogue().version, 2);
+    EXPECT_NE(shard->catalogue().Find("c"), nullptr);
+    EXPECT_THAT(shard->catalogue().stores, ElementsAre("new", "b"));
+  }
+}
+
+TEST(Stores, WithoutCollectionsNothingIsLost) {
+  const TwoStores cluster(/*with_collection=*/false);
+  EXPECT_TRUE(CreateWith({cluster.a, cluster.b}).ok());
+  EXPECT_TRUE(CreateWith({cluster.a, OnStore(1, "new")}).ok());
+}
+
+// --- Partial ----------------------------------------------------------------
+
+TEST(PartialCoordinator, ServesWhatAnswersAndNamesWhatDoesNot) {
+  for (const int32_t missing : {0, 1}) {
+    FakeCluster cluster(2);
+    ASSERT_TRUE(cluster.Create("c", 1).ok());
+    std::vector<Point> points;
+    for (PointId id = 0; id < 20; ++id) {
+      points.push_back(MakePoint(id, {static_cast<float>(id)}));
+    }
+    ASSERT_TRUE(cluster.Upsert("c", points).ok());
+    const absl::Status down = absl::UnavailableError("down");
+    for (const char* method : {"Describe", "ReadCatalogue", "PutCatalogue",
+                               "Search", "Get", "Count", "Write"}) {
+      cluster.shard(missing).Fail(method, down);
+    }
+    EXPECT_FALSE(CreateWith(cluster.clients()).ok());
+    CoordinatorOptions options;
+    options.partial = true;
+    auto partial = Coordinator::Create(cluster.clients(), options);
+    ASSERT_TRUE(partial.ok()) << partial.status();
+    cluster.coordinator = *std::move(partial);
+    SearchRequest request = Nearest("c", {0}, 20);
+    EXPECT_EQ(ShardOf(cluster.Search(request).status()), missing);
+    request.partial_policy.kind = PartialPolicy::Kind::kAllow;
+    const auto reply = cluster.Search(request);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->coverage.shards_ok, 1);
+    EXPECT_GT(IdsOf(*reply).size(), 0U);
+    EXPECT_LT(IdsOf(*reply).size(), 20U);
+  }
+}
+
+TEST(PartialCoordinator, NeedsOneThatAnswers) {
+  FakeCluster cluster(2);
+  cluster.shard(0).Fail("Describe", absl::UnavailableError("down"));
+  cluster.shard(1).Fail("Describe", absl::UnavailableError("down"));
+  CoordinatorOptions options;
+  options.partial = true;
+  EXPECT_EQ(Coordinator::Create(cluster.clients(), options).status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
 TEST(Collections, AreNumberedPlacedAndListedByName) {

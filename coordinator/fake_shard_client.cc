@@ -471,6 +471,7 @@ void FakeShardClient::Describe(CallContext call, Done<ShardDescription> done) {
         description.address = "fake";
         description.cluster_uuid = options_.cluster_uuid;
         description.shards_total = shards_total_;
+        description.store_id = options_.store_id;
         description.catalogue_version = catalogue_.version;
         description.sequence = sequence_;
         return description;

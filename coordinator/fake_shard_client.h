@@ -33,6 +33,7 @@ class FakeShardClient : public ShardClient {
  public:
   struct Options {
     std::string cluster_uuid = "0f1e2d3c";
+    std::string store_id = {};
     bool own_thread = false;
     int64_t scan_page_points = 2;
   };

@@ -39,6 +39,8 @@ struct GrpcShardClientOptions {
   // Sent with every request; shards of another cluster refuse it. Empty: not
   // checked.
   std::string cluster_uuid;
+  // Likewise; a shard that runs on another store is UNAVAILABLE.
+  std::string store_id;
   // Of all messages of this client, as they are handed to gRPC; may be null.
   std::shared_ptr<WireCounters> counters;
 };

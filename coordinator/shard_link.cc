@@ -42,6 +42,7 @@ std::shared_ptr<const ShardLink::Target> ShardLink::target() const {
 void ShardLink::Address(v1::ShardRequestHeader* header) const {
   if (shard_id_ >= 0) header->set_shard_id(shard_id_);
   header->set_cluster_uuid(options_.cluster_uuid);
+  header->set_store_id(options_.store_id);
 }
 
 absl::Status ShardLink::Admit(const google::protobuf::Message& request,

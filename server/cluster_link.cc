@@ -10,6 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/cluster_checks.h"
+#include "server/absent_shard.h"
 #include "server/await.h"
 #include "server/cluster_verdict.h"
 #include "server/movable_shard.h"
@@ -31,6 +33,7 @@ class ClusterLink final : public Backend {
         slot_(slot),
         health_(health),
         cluster_uuid_(options_.cluster_uuid) {
+    options_.coordinator.partial = options_.serve_partial;
     Withdraw(absl::UnavailableError("no shard has been reached yet"), {});
   }
 
@@ -71,7 +74,8 @@ class ClusterLink final : public Backend {
       Doubt(addresses.status(), 0, {});
       return;
     }
-    const std::vector<ShardProbe> probes = Probe(*addresses);
+    std::vector<ShardProbe> probes = Probe(*addresses);
+    SetAside(&probes);
     const ClusterVerdict verdict =
         JudgeCluster(probes, cluster_uuid_, addresses_->complete_list());
     if (absl::IsFailedPrecondition(verdict.status)) {
@@ -88,18 +92,55 @@ class ClusterLink final : public Backend {
       return;
     }
     Retarget(verdict, probes);
-    if (!verdict.status.ok()) {
-      Doubt(verdict.status, verdict.serving, probes);
-      return;
-    }
-    if (links_.empty()) {
+    const bool whole = verdict.status.ok();
+    if (links_.empty() &&
+        (whole || (options_.serve_partial && verdict.serving > 0))) {
       const absl::Status connected = Connect(verdict, probes);
       if (!connected.ok()) {
         Doubt(connected, 0, probes);
         return;
       }
     }
-    Trust(verdict);
+    if (whole) {
+      Trust(verdict);
+    } else {
+      Doubt(verdict.status, verdict.serving, probes);
+    }
+  }
+
+  // Takes shards out that run on another store than they did. If nothing is
+  // lost by that, or another coordinator has taken the new store in, the
+  // coordinator is made anew instead, and judges for itself.
+  void SetAside(std::vector<ShardProbe>* probes) {
+    std::set<int32_t> known;
+    for (const ShardProbe& probe : *probes) {
+      if (probe.told.ok() && IsKnownStore(*probe.told)) {
+        known.insert(probe.told->shard_id);
+      }
+    }
+    for (ShardProbe& probe : *probes) {
+      if (links_.empty() || !probe.told.ok() || IsKnownStore(*probe.told) ||
+          known.count(probe.told->shard_id) > 0) {
+        continue;
+      }
+      const absl::StatusOr<std::shared_ptr<Coordinator>> coordinator =
+          slot_->Current();
+      if (!coordinator.ok() || probe.told->catalogue_version > 0 ||
+          (*coordinator)->catalogue()->collections.empty()) {
+        links_.clear();
+        return;
+      }
+      probe.told = AnotherStore(*probe.told, store_[probe.told->shard_id]);
+    }
+  }
+
+  // Whether the shard runs on the store it is called on, or one of the two is
+  // not known.
+  bool IsKnownStore(const ShardDescription& shard) const {
+    const auto known = store_.find(shard.shard_id);
+    return known == store_.end() || known->second.empty() ||
+           shard.store_id.empty() || known->second == shard.store_id ||
+           shard.cluster_uuid != cluster_uuid_;
   }
 
   // Asks every address at once. Clients of addresses that are gone go too.
@@ -107,8 +148,9 @@ class ClusterLink final : public Backend {
     std::map<std::string, std::shared_ptr<ShardClient>> clients;
     for (const std::string& address : addresses) {
       const auto known = clients_.find(address);
-      clients[address] =
-          known != clients_.end() ? known->second : factory_(-1, address, "");
+      clients[address] = known != clients_.end()
+                             ? known->second
+                             : factory_(-1, address, "", "");
     }
     clients_ = std::move(clients);
     return *Await<std::vector<ShardProbe>>(
@@ -149,9 +191,10 @@ class ClusterLink final : public Backend {
 
   std::shared_ptr<ShardClient> ClientOf(int32_t shard_id,
                                         const std::string& address,
-                                        const std::string& cluster_uuid) {
+                                        const std::string& cluster_uuid,
+                                        const std::string& store_id) {
     target_[shard_id] = address;
-    return factory_(shard_id, address, cluster_uuid);
+    return factory_(shard_id, address, cluster_uuid, store_id);
   }
 
   // Shards that answer at another address than before are called there.
@@ -167,24 +210,40 @@ class ClusterLink final : public Backend {
         continue;
       }
       const std::string& address = probes[static_cast<size_t>(at)].address;
+      if (store_[id].empty()) {
+        store_[id] = probes[static_cast<size_t>(at)].told->store_id;
+      }
       if (target_[id] != address) {
-        std::cerr << "coteried: shard " << id << " moved from " << target_[id]
-                  << " to " << address << std::endl;
-        link->Retarget(ClientOf(id, address, verdict.cluster_uuid));
+        if (!target_[id].empty()) {
+          std::cerr << "coteried: shard " << id << " moved from " << target_[id]
+                    << " to " << address << std::endl;
+        }
+        link->Retarget(ClientOf(id, address, verdict.cluster_uuid, store_[id]));
       }
     }
   }
 
-  // All shards are there for the first time, or again after a contradiction.
+  // All shards are there for the first time, or again after a contradiction;
+  // or as many as will do.
   absl::Status Connect(const ClusterVerdict& verdict,
                        const std::vector<ShardProbe>& probes) {
     std::vector<std::shared_ptr<MovableShard>> links;
     std::vector<std::shared_ptr<ShardClient>> clients;
+    target_.clear();
+    store_.clear();
     for (size_t i = 0; i < verdict.probe_of_shard.size(); ++i) {
       const int32_t id = static_cast<int32_t>(i);
-      const size_t at = static_cast<size_t>(verdict.probe_of_shard[i]);
-      links.push_back(std::make_shared<MovableShard>(
-          id, ClientOf(id, probes[at].address, verdict.cluster_uuid)));
+      const int32_t at = verdict.probe_of_shard[i];
+      std::shared_ptr<ShardClient> target;
+      if (at < 0) {
+        target = MakeAbsentShard(id);
+      } else {
+        const ShardProbe& probe = probes[static_cast<size_t>(at)];
+        store_[id] = probe.told->store_id;
+        target = ClientOf(id, probe.address, verdict.cluster_uuid,
+                          probe.told->store_id);
+      }
+      links.push_back(std::make_shared<MovableShard>(id, std::move(target)));
       clients.push_back(links.back());
     }
     absl::StatusOr<std::unique_ptr<Coordinator>> coordinator =
@@ -193,6 +252,14 @@ class ClusterLink final : public Backend {
       return coordinator.status();
     }
     links_ = std::move(links);
+    const std::vector<std::string>& stores =
+        (*coordinator)->catalogue()->stores;
+    for (size_t i = 0; i < stores.size(); ++i) {
+      std::string& store = store_[static_cast<int32_t>(i)];
+      if (store.empty()) {
+        store = stores[i];
+      }
+    }
     // From now on no other cluster will do.
     cluster_uuid_ = verdict.cluster_uuid;
     shards_total_ = links_.size();
@@ -278,7 +345,7 @@ class ClusterLink final : public Backend {
     }
   }
 
-  const ClusterLinkOptions options_;
+  ClusterLinkOptions options_;  // constant from the constructor on
   const std::unique_ptr<ShardAddresses> addresses_;
   const ShardClientFactory factory_;
   CoordinatorSlot* const slot_;
@@ -288,6 +355,7 @@ class ClusterLink final : public Backend {
   std::map<std::string, std::shared_ptr<ShardClient>> clients_;  // by address
   std::vector<std::shared_ptr<MovableShard>> links_;  // empty: none serves
   std::map<int32_t, std::string> target_;             // address of each link
+  std::map<int32_t, std::string> store_;              // that it is called on
   std::string cluster_uuid_;  // the only one served; empty: any yet
   size_t shards_total_ = 0;   // of that cluster; 0: not known yet
   int good_rounds_ = 0;

@@ -8,6 +8,11 @@
 // Health follows with hysteresis: two rounds in a row have to agree, so that
 // one lost reply does not take a coordinator out of its load balancer. A
 // contradiction (cluster_verdict.h) counts at once, and empties the slot.
+//
+// A shard that comes back on an empty store, where the cluster knows of data,
+// counts as one that does not answer (coordinator/cluster_checks.h).
+//
+// With serve_partial it serves as soon as one shard answers.
 
 #ifndef COTERIE_SERVER_CLUSTER_LINK_H_
 #define COTERIE_SERVER_CLUSTER_LINK_H_
@@ -36,11 +41,11 @@ struct ClusterLinkOptions {
   absl::Duration timeout = absl::Seconds(1);
 };
 
-// A client for the shard at an address. Its id is -1 and its cluster empty if
-// they are still to be asked.
+// A client for the shard at an address. Its id is -1, cluster and store are
+// empty, if they are still to be asked.
 using ShardClientFactory = std::function<std::shared_ptr<ShardClient>(
     int32_t shard_id, const std::string& address,
-    const std::string& cluster_uuid)>;
+    const std::string& cluster_uuid, const std::string& store_id)>;
 
 // `slot` and `health` outlive it.
 std::unique_ptr<Backend> MakeClusterLink(

@@ -83,9 +83,11 @@ class ClusterLinkTest : public testing::Test {
   }
 
   std::shared_ptr<FakeShardClient> Fake(int32_t id, int32_t total,
-                                        const std::string& uuid = "u") {
+                                        const std::string& uuid = "u",
+                                        const std::string& store = "") {
     FakeShardClient::Options options;
     options.cluster_uuid = uuid;
+    options.store_id = store;
     fakes_.push_back(std::make_shared<FakeShardClient>(id, total, options));
     return fakes_.back();
   }
@@ -97,9 +99,8 @@ class ClusterLinkTest : public testing::Test {
     options.serve_partial = serve_partial;
     backend_ = MakeClusterLink(
         options, std::make_unique<NetworkAddresses>(&network_, complete),
-        [this](int32_t, const std::string& address, const std::string&) {
-          return network_.At(address);
-        },
+        [this](int32_t, const std::string& address, const std::string&,
+               const std::string&) { return network_.At(address); },
         &slot_, &health_);
     runner_ = std::thread([this] { EXPECT_TRUE(backend_->Run().ok()); });
   }
@@ -214,6 +215,74 @@ TEST_F(ClusterLinkTest, ServePartialStaysHealthyWhileOneAnswers) {
   EXPECT_TRUE(health_.serving());
   first->Fail("Describe", absl::UnavailableError("down"));
   Until(false, "a:1 does not answer");
+}
+
+TEST_F(ClusterLinkTest, ServePartialBeginsWithAShardNeverSeen) {
+  auto first = Fake(0, 2);
+  network_.Put("a:1", first);
+  Run(/*complete=*/false, /*serve_partial=*/true);
+  Until(true);
+  EXPECT_EQ(health_.Check("shard/0"), true);
+  EXPECT_EQ(health_.Check("shard/1"), false);
+  const std::shared_ptr<Coordinator> coordinator = *slot_.Current();
+  network_.Put("b:1", Fake(1, 2));
+  while (health_.Check("shard/1") != true) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(*slot_.Current(), coordinator);
+}
+
+TEST_F(ClusterLinkTest, AnEmptyStoreInAShardsPlaceCountsAsSilent) {
+  auto first = Fake(0, 2, "u", "a");
+  auto second = Fake(1, 2, "u", "b");
+  network_.Put("a:1", first);
+  network_.Put("b:1", second);
+  Run(/*complete=*/false);
+  Until(true);
+  const std::shared_ptr<Coordinator> coordinator = *slot_.Current();
+  CollectionSpec spec;
+  spec.name = "c";
+  spec.dimension = 1;
+  ASSERT_TRUE(Wait<CollectionSpec>([&](Done<CollectionSpec> done) {
+                coordinator->CreateCollection(spec, {}, std::move(done));
+              }).ok());
+  auto empty = Fake(1, 2, "u", "new");
+  network_.Remove("b:1");
+  network_.Put("c:1", empty);
+  Until(false, "c:1 is refused");
+  EXPECT_THAT(health_.reason(), HasSubstr("--accept_stores=1=new"));
+  EXPECT_EQ(*slot_.Current(), coordinator);
+  EXPECT_EQ(empty->calls("PutCatalogue"), 0);
+  // The old one is welcome again.
+  network_.Remove("c:1");
+  network_.Put("b:1", second);
+  Until(true);
+  EXPECT_EQ(*slot_.Current(), coordinator);
+  // One that another coordinator has taken in is looked at afresh.
+  Catalogue taken_in = second->catalogue();
+  ++taken_in.version;
+  taken_in.stores = {"a", "new"};
+  empty->SetCatalogue(taken_in);
+  first->SetCatalogue(taken_in);
+  network_.Remove("b:1");
+  network_.Put("c:1", empty);
+  while (!slot_.Current().ok() || *slot_.Current() == coordinator) {
+    std::this_thread::yield();
+  }
+  Until(true);
+}
+
+TEST_F(ClusterLinkTest, AnEmptyStoreJoinsWhereNothingWasLost) {
+  network_.Put("a:1", Fake(0, 1, "u", "a"));
+  Run(/*complete=*/false);
+  Until(true);
+  const std::shared_ptr<Coordinator> coordinator = *slot_.Current();
+  network_.Remove("a:1");
+  network_.Put("b:1", Fake(0, 1, "u", "new"));
+  while (!slot_.Current().ok() || *slot_.Current() == coordinator) {
+    std::this_thread::yield();
+  }
+  Until(true);
 }
 
 TEST_F(ClusterLinkTest, AShardIsFollowedToItsNewAddress) {

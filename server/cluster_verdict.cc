@@ -104,7 +104,10 @@ ClusterVerdict JudgeCluster(const std::vector<ShardProbe>& probes,
     for (const ShardProbe& probe : probes) {
       if (!probe.told.ok()) {
         wanting.push_back(absl::StrCat(
-            probe.address, " does not answer (",
+            probe.address,
+            absl::IsFailedPrecondition(probe.told.status())
+                ? " is refused ("
+                : " does not answer (",
             absl::StatusCodeToString(probe.told.status().code()), ": ",
             std::string(probe.told.status().message()), ")"));
       }

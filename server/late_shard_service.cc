@@ -86,7 +86,7 @@ class LateService final : public Callbacks {
     auto* rpc = new UnaryCall(context, response, "ShardService/Describe",
                               kDescribeDeadline, options_);
     const absl::Status admitted = CheckShardRequestHeader(
-        request->header(), loading_.shard_id, loading_.cluster_uuid);
+        request->header(), loading_.shard_id, loading_.cluster_uuid, "");
     if (!admitted.ok()) {
       return rpc->Refuse(admitted);
     }

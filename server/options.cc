@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -34,8 +36,12 @@ ABSL_FLAG(std::string, shards, "",
           "With --role=coordinator: all shards, host:port,host:port,... in any "
           "order, or dns:///name:port for a name with an address per shard.");
 ABSL_FLAG(bool, serve_partial, false,
-          "With --role=coordinator: health stays SERVING while at least one "
-          "shard answers; otherwise all have to.");
+          "With --role=coordinator: begins to serve, and health stays SERVING, "
+          "while at least one shard answers; otherwise all have to.");
+ABSL_FLAG(std::string, accept_stores, "",
+          "Go on with these stores in the place of lost ones, whose points are "
+          "given up: SHARD=STORE,... as the refusal of a shard names them. "
+          "Harmless when left in place.");
 ABSL_FLAG(std::string, data_dir, "./coterie-data",
           "Folder for everything that must survive a restart; created if "
           "absent. One process at a time.");
@@ -186,6 +192,32 @@ absl::Status ReadShards(ServerOptions* options) {
   return absl::OkStatus();
 }
 
+// SHARD=STORE,...
+absl::Status ReadAcceptedStores(ServerOptions* options) {
+  const std::string text = absl::GetFlag(FLAGS_accept_stores);
+  if (text.empty()) {
+    return absl::OkStatus();
+  }
+  if (options->role == ServerOptions::Role::kShard) {
+    return absl::InvalidArgumentError(
+        "--accept_stores is for the coordinator, not for --role=shard");
+  }
+  for (const absl::string_view item : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(item, absl::MaxSplits('=', 1));
+    int32_t shard = -1;
+    if (!absl::SimpleAtoi(parts.first, &shard) || shard < 0 ||
+        parts.second.empty() ||
+        !options->accepted_stores.emplace(shard, parts.second).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--accept_stores: '", item,
+                       "' is not SHARD=STORE, or names a shard "
+                       "twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Flags that only one role has.
 absl::Status ReadRoleFlags(ServerOptions* options) {
   using Role = ServerOptions::Role;
@@ -264,6 +296,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   }
   for (const absl::Status& s :
        {ReadRole(&options), ReadRoleFlags(&options), ReadCluster(&options),
+        ReadAcceptedStores(&options),
         CheckAddress("listen", options.listen, true),
         options.http.empty() ? absl::OkStatus()
                              : CheckAddress("http", options.http, false),

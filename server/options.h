@@ -4,6 +4,7 @@
 #define COTERIE_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,10 @@ struct ServerOptions {
   std::string cluster_uuid;
   // Role coordinator: host:port of each shard, or one dns:///name:port.
   std::vector<std::string> shards;
-  // Role coordinator: healthy while at least one shard answers.
+  // Role coordinator: serves, healthy, while at least one shard answers.
   bool serve_partial = false;
+  // By shard: the name of a store to go on with in a lost one's place.
+  std::map<int32_t, std::string> accepted_stores;
   // Scanning threads of each shard; 0: cores / shards, at least 1.
   int32_t threads_per_shard = 0;
   int32_t queue_capacity = 256;

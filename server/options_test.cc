@@ -1,5 +1,6 @@
 #include "server/options.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,9 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
       {"--http=localhost", "--http"},
       {"--http=unix:/x", "--http"},
       {"--data_dir=", "data_dir"},
+      {"--accept_stores=1", "accept_stores"},
+      {"--accept_stores=x=s", "accept_stores"},
+      {"--accept_stores=1=s,1=t", "accept_stores"},
       // 6 GiB, 2 GiB: would wrap in gRPC's 32 bits.
       {"--max_message_bytes=6442450944", "message_bytes"},
       {"--max_message_bytes=2147483648", "message_bytes"},
@@ -82,6 +86,16 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
         << arg;
     EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(name));
   }
+}
+
+TEST(Options, AcceptedStoresAreByShard) {
+  const auto parsed = Parse({"--accept_stores=1=s,0=t"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->accepted_stores,
+            (std::map<int32_t, std::string>{{0, "t"}, {1, "s"}}));
+  EXPECT_FALSE(Parse({"--role=shard", "--shard_id=0", "--shards_total=1",
+                      "--accept_stores=0=s"})
+                   .ok());
 }
 
 TEST(Options, RolesTakeTheirFlagsAndRefuseOthers) {

@@ -81,16 +81,19 @@ std::unique_ptr<Backend> MakeRemoteCluster(
   link.cluster_uuid = options.cluster_uuid;
   link.serve_partial = options.serve_partial;
   link.coordinator.limits = options.limits;
+  link.coordinator.accepted_stores = options.accepted_stores;
   link.coordinator.connect_timeout = kConnectTimeout;
   const int64_t message_bytes = ShardMessageBytes(options.limits);
   return MakeClusterLink(
       std::move(link), MakeShardAddresses(options.shards),
       [message_bytes, counters](
           int32_t shard_id, const std::string& address,
-          const std::string& cluster_uuid) -> std::shared_ptr<ShardClient> {
+          const std::string& cluster_uuid,
+          const std::string& store_id) -> std::shared_ptr<ShardClient> {
         GrpcShardClientOptions client;
         client.message_bytes = message_bytes;
         client.cluster_uuid = cluster_uuid;
+        client.store_id = store_id;
         client.counters = counters;
         return MakeGrpcShardClient(shard_id,
                                    MakeShardChannel(address, message_bytes),

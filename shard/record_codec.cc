@@ -19,6 +19,7 @@ static_assert(std::endian::native == std::endian::little,
               "vectors are copied as they lie in memory");
 
 constexpr char kFormat = 1;
+constexpr char kFormatWithStores = 2;  // of a catalogue
 constexpr size_t kKeyBytes = 4 + 2 + 8;
 constexpr int32_t kMaxStoredDimension = 16384;
 
@@ -155,6 +156,7 @@ absl::StatusOr<RecordKey> DecodeKey(absl::string_view bytes) {
 std::string IdentityKey() { return "I"; }
 std::string CatalogueKey() { return "C"; }
 std::string SequenceKey() { return "Q"; }
+std::string StoreIdKey() { return "U"; }
 std::string SlotStateKey(uint32_t collection, int32_t slot) {
   return absl::StrCat("S", SlotStart(collection, slot));
 }
@@ -253,7 +255,7 @@ absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes) {
 }
 
 std::string EncodeCatalogue(const Catalogue& catalogue) {
-  std::string out(1, kFormat);
+  std::string out(1, catalogue.stores.empty() ? kFormat : kFormatWithStores);
   PutLittleEndian(&out, static_cast<uint64_t>(catalogue.version));
   PutLittleEndian(&out, catalogue.next_number);
   PutVarint(&out, catalogue.collections.size());
@@ -265,11 +267,15 @@ std::string EncodeCatalogue(const Catalogue& catalogue) {
     PutLittleEndian(&out, static_cast<uint32_t>(spec.slots));
     PutOwners(&out, spec.owner);
   }
+  if (!catalogue.stores.empty()) {
+    PutVarint(&out, catalogue.stores.size());
+    for (const std::string& store : catalogue.stores) PutString(&out, store);
+  }
   return out;
 }
 
 absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes) {
-  ByteReader reader("catalogue", bytes);
+  ByteReader reader("catalogue", bytes, kFormatWithStores);
   Catalogue catalogue;
   catalogue.version = reader.Counter();
   catalogue.next_number = reader.LittleEndian<uint32_t>();
@@ -285,9 +291,29 @@ absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes) {
     }
     catalogue.collections.push_back(std::move(spec));
   }
+  if (reader.format() == kFormatWithStores) {
+    const size_t stores = reader.Count(1);
+    if (stores == 0) reader.Fail("it has room for stores, but names none");
+    for (size_t i = 0; i < stores && reader.ok(); ++i) {
+      catalogue.stores.push_back(reader.String());
+    }
+  }
   const absl::Status status = reader.Finish();
   if (!status.ok()) return status;
   return catalogue;
+}
+
+std::string EncodeStoreId(absl::string_view id) {
+  return absl::StrCat(std::string(1, kFormat), absl::HexStringToBytes(id));
+}
+
+absl::StatusOr<std::string> DecodeStoreId(absl::string_view bytes) {
+  if (bytes.size() != 1 + kStoreIdBytes || bytes[0] != kFormat) {
+    return absl::DataLossError(
+        absl::StrCat("store id record of ", bytes.size(), " bytes instead of ",
+                     1 + kStoreIdBytes, ", or of another format"));
+  }
+  return absl::BytesToHexString(bytes.substr(1));
 }
 
 std::string EncodeIdentity(const ShardIdentity& identity) {

@@ -53,6 +53,7 @@ std::string SlotStart(uint32_t collection, int32_t slot);
 std::string IdentityKey();
 std::string CatalogueKey();
 std::string SequenceKey();
+std::string StoreIdKey();
 std::string SlotStateKey(uint32_t collection, int32_t slot);
 
 // For messages: "collection 3, slot 17, id 9007199254740993", or the bytes in
@@ -81,9 +82,15 @@ std::string EncodeSequence(int64_t sequence);
 absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes);
 
 // Owners are runs (owner, length). Accepts only catalogues whose numbers and
-// names are distinct and non-empty, sorted by name.
+// names are distinct and non-empty, sorted by name. Format 2 has the names of
+// stores behind the collections; format 1 has none.
 std::string EncodeCatalogue(const Catalogue& catalogue);
 absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes);
+
+// Format byte | the bytes that the hexadecimal digits stand for (store_id.h).
+inline constexpr int kStoreIdBytes = 16;
+std::string EncodeStoreId(absl::string_view id);
+absl::StatusOr<std::string> DecodeStoreId(absl::string_view bytes);
 
 // Whose store this is. `incarnation` counts openings.
 struct ShardIdentity {

@@ -43,7 +43,7 @@ void CheckVector(absl::string_view bytes) {
 }
 
 void Decode(uint8_t which, absl::string_view bytes) {
-  switch (which % 10) {
+  switch (which % 11) {
     case 0:
       CheckDecoded(bytes, DecodeKey(bytes), EncodeKey);
       Check(!KeyName(bytes).empty());
@@ -72,8 +72,11 @@ void Decode(uint8_t which, absl::string_view bytes) {
     case 8:
       CheckDecoded(bytes, DecodeRequestKey(bytes), EncodeRequestKey);
       break;
-    default:
+    case 9:
       CheckDecoded(bytes, DecodeAppliedRequest(bytes), EncodeAppliedRequest);
+      break;
+    default:
+      CheckDecoded(bytes, DecodeStoreId(bytes), EncodeStoreId);
   }
 }
 

@@ -49,6 +49,7 @@ TEST(RecordCodec, FreezesKeys) {
   EXPECT_EQ(Hex(SlotStart(5, kMaxSlots)), "000000050400");
   EXPECT_EQ(Hex(IdentityKey()), "49");
   EXPECT_EQ(Hex(CatalogueKey()), "43");
+  EXPECT_EQ(Hex(StoreIdKey()), "55");
   EXPECT_EQ(Hex(SequenceKey()), "51");
   EXPECT_EQ(Hex(SlotStateKey(1, 2)), "53000000010002");
 }
@@ -117,6 +118,18 @@ TEST(RecordCodec, FreezesValues) {
             "01"
             "01000000"
             "010001");
+  Catalogue named{1, 1, {}, {"ab", ""}};
+  EXPECT_EQ(Hex(EncodeCatalogue(named)),
+            "02"
+            "0100000000000000"
+            "01000000"
+            "00"
+            "02"
+            "026162"
+            "00");
+  EXPECT_EQ(Hex(EncodeStoreId("00112233445566778899aabbccddeeff")),
+            "01"
+            "00112233445566778899aabbccddeeff");
 }
 
 // --- Round trips ------------------------------------------------------------
@@ -254,8 +267,15 @@ TEST(RecordCodec, RefusesCutAndOverlongRecords) {
     return DecodeIdentity(bytes).status();
   });
   ExpectOnlyWhole(
-      EncodeCatalogue(TwoCollections()),
-      [](absl::string_view bytes) { return DecodeCatalogue(bytes).status(); });
+      EncodeStoreId(std::string(32, 'a')),
+      [](absl::string_view bytes) { return DecodeStoreId(bytes).status(); });
+  Catalogue named = TwoCollections();
+  named.stores = {"ab", "", "c"};
+  for (const Catalogue& catalogue : {TwoCollections(), named}) {
+    ExpectOnlyWhole(EncodeCatalogue(catalogue), [](absl::string_view bytes) {
+      return DecodeCatalogue(bytes).status();
+    });
+  }
 }
 
 TEST(RecordCodec, RefusesKeysOfOtherLengthAndSlotsOutOfRange) {

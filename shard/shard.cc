@@ -15,6 +15,7 @@
 #include "shard/search_batcher.h"
 #include "shard/segment_keeper.h"
 #include "shard/snapshot_search.h"
+#include "shard/store_id.h"
 #include "shard/stored_points.h"
 #include "shard/work_queue.h"
 #include "shard/write_log.h"
@@ -49,8 +50,10 @@ absl::Status CheckOptions(const ShardOptions& options) {
 
 class Shard::Impl {
  public:
-  Impl(ShardOptions options, std::unique_ptr<Partition> partition)
+  Impl(ShardOptions options, std::unique_ptr<Partition> partition,
+       std::string store_id)
       : options_(std::move(options)),
+        store_id_(std::move(store_id)),
         partition_(std::move(partition)),
         keeper_(partition_.get(), options_.warn),
         log_(std::make_unique<LocalWriteLog>(
@@ -109,7 +112,20 @@ class Shard::Impl {
   absl::StatusOr<ShardCollectionStats> Stats(const std::string& collection);
   ShardDescription Describe() const;
 
+  // Whether the catalogue, by its names of stores, can be this shard's.
+  absl::Status CheckStore(const Catalogue& catalogue) const {
+    const auto i = static_cast<size_t>(options_.shard_id);
+    if (i >= catalogue.stores.size() || catalogue.stores[i].empty() ||
+        catalogue.stores[i] == store_id_) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the catalogue is for store ", catalogue.stores[i], ", but shard ", i,
+        " runs on store ", store_id_, ": its disk was lost or replaced"));
+  }
+
   const ShardOptions options_;
+  const std::string store_id_;
   const std::unique_ptr<Partition> partition_;
   SegmentKeeper keeper_;
   const std::unique_ptr<WriteLog> log_;
@@ -242,6 +258,7 @@ ShardDescription Shard::Impl::Describe() const {
       health.ok() ? keeper_.trouble() : std::string(health.message());
   description.cluster_uuid = partition_->identity().cluster_uuid;
   description.shards_total = partition_->identity().shards_total;
+  description.store_id = store_id_;
   description.incarnation = partition_->identity().incarnation;
   description.catalogue_version = partition_->catalogue()->version;
   const Partition::Totals totals = partition_->totals();
@@ -283,8 +300,10 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Open(ShardOptions options) {
   partition.segment_disk = options.segment_disk;
   auto opened = Partition::Open(std::move(partition));
   if (!opened.ok()) return opened.status();
-  return std::unique_ptr<Shard>(new Shard(
-      std::make_unique<Impl>(std::move(options), std::move(*opened))));
+  auto store_id = ClaimStoreId((*opened)->store());
+  if (!store_id.ok()) return store_id.status();
+  return std::unique_ptr<Shard>(new Shard(std::make_unique<Impl>(
+      std::move(options), std::move(*opened), std::move(*store_id))));
 }
 
 Shard::Shard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -300,6 +319,8 @@ const std::string& Shard::cluster_uuid() const {
 int64_t Shard::incarnation() const {
   return impl_->partition_->identity().incarnation;
 }
+
+const std::string& Shard::store_id() const { return impl_->store_id_; }
 
 void Shard::Stop() { impl_->Stop(); }
 
@@ -380,6 +401,8 @@ void Shard::ReadCatalogue(CallContext call, Done<Catalogue> done) {
 
 void Shard::PutCatalogue(int64_t expected_version, Catalogue catalogue,
                          CallContext call, Done<int64_t> done) {
+  const absl::Status fits = impl_->CheckStore(catalogue);
+  if (!fits.ok()) return done(fits);
   const auto bytes = static_cast<int64_t>(EncodeCatalogue(catalogue).size());
   impl_->log_->Run(
       bytes, std::move(call),

@@ -80,6 +80,8 @@ class Shard {
   const std::string& cluster_uuid() const;
   // Counts openings of the store: this one's number.
   int64_t incarnation() const;
+  // Names the store, also when another takes its place (store_id.h).
+  const std::string& store_id() const;
 
   // Refuses new work, lets admitted work end, returns when idle. Idempotent.
   void Stop();
@@ -100,6 +102,8 @@ class Shard {
   std::unique_ptr<Scanner> Scan(ScanRequest request, CallContext call);
 
   void ReadCatalogue(CallContext call, Done<Catalogue> done);
+  // Also FAILED_PRECONDITION naming both if the catalogue names another store
+  // for this shard: then this one is not what the cluster's data is on.
   void PutCatalogue(int64_t expected_version, Catalogue catalogue,
                     CallContext call, Done<int64_t> done);
   void CollectionStats(std::string collection, CallContext call,

@@ -21,6 +21,7 @@
 #include "index/test_vectors.h"
 #include "shard/numbered_writes.h"
 #include "shard/shard.h"
+#include "shard/shard_harness.h"
 #include "shard/shard_testing.h"
 
 namespace coterie {
@@ -398,6 +399,32 @@ TEST_F(Damage, TheHeaderOfTheNewestRecordCostsThatRecordAtMost) {
       }
     }
   }
+}
+
+TEST(ShardDamage, AStoreKeepsItsNameAndTakesNoCatalogueOfAnothers) {
+  ShardHarness shard;
+  shard.Open();
+  const std::string name = shard->store_id();
+  EXPECT_EQ(name.size(), 32u);
+  EXPECT_EQ(shard.Describe().store_id, name);
+  shard.Reopen();
+  EXPECT_EQ(shard->store_id(), name);
+  ShardHarness other;
+  other.Open();
+  EXPECT_NE(other->store_id(), name);
+
+  Catalogue catalogue =
+      TestCatalogue(1, {TestCollection("c", 1, 1, Metric::kSquaredL2, 1)});
+  catalogue.stores = {name};
+  const absl::Status refused = other.PutCatalogue(0, catalogue).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find(name), absl::string_view::npos) << refused;
+  EXPECT_EQ(other.Describe().catalogue_version, 0);
+  ASSERT_TRUE(shard.PutCatalogue(0, catalogue).ok());
+  shard.Reopen();
+  Answer<Catalogue> read;
+  shard->ReadCatalogue({}, read.done());
+  EXPECT_EQ(read.Wait()->stores, catalogue.stores);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
     const absl::Status charged = rpc->Charge(request);
     if (!charged.ok()) return charged;
     return CheckShardRequestHeader(request.header(), shard_->shard_id(),
-                                   shard_->cluster_uuid());
+                                   shard_->cluster_uuid(), shard_->store_id());
   }
 
   void Sign(const Stopwatch& watch, v1::ShardReplyHeader* header) const {
