@@ -167,6 +167,7 @@ absl::Status CheckShardReplyHeader(const v1::ShardReplyHeader& header,
 // --- Write ------------------------------------------------------------------
 
 void EncodeShardRequest(const WriteBatch& batch, v1::ShardWriteRequest* out) {
+  out->mutable_header()->set_collection_number(batch.number);
   out->set_collection(batch.collection);
   out->mutable_upserts()->Reserve(static_cast<int>(batch.upserts.size()));
   for (const Point& point : batch.upserts) {
@@ -192,6 +193,7 @@ absl::StatusOr<WriteBatch> DecodeShardRequest(
   if (!status.ok()) return status;
   WriteBatch batch;
   batch.collection = request.collection();
+  batch.number = request.header().collection_number();
   status = DecodeUpserts(request.upserts(), limits, &batch.upserts);
   if (!status.ok()) return status;
   if (request.deletes_size() > limits.ids_per_request) {
@@ -241,6 +243,7 @@ absl::StatusOr<WriteReply> DecodeShardReply(
 // --- Get, Count, Scan -------------------------------------------------------
 
 void EncodeShardRequest(const GetRequest& request, v1::ShardGetRequest* out) {
+  out->mutable_header()->set_collection_number(request.number);
   v1::GetRequest* get = out->mutable_get();
   get->set_collection(request.collection);
   get->mutable_ids()->Add(request.ids.begin(), request.ids.end());
@@ -250,7 +253,9 @@ void EncodeShardRequest(const GetRequest& request, v1::ShardGetRequest* out) {
 
 absl::StatusOr<GetRequest> DecodeShardRequest(
     const v1::ShardGetRequest& request, const Limits& limits) {
-  return DecodeGet(request.get(), limits);
+  auto decoded = DecodeGet(request.get(), limits);
+  if (decoded.ok()) decoded->number = request.header().collection_number();
+  return decoded;
 }
 
 void EncodeShardReply(const GetReply& reply, v1::ShardGetResponse* out) {
@@ -286,6 +291,7 @@ absl::StatusOr<GetReply> DecodeShardReply(const v1::ShardGetResponse& response,
 
 void EncodeShardRequest(const CountRequest& request,
                         v1::ShardCountRequest* out) {
+  out->mutable_header()->set_collection_number(request.number);
   v1::CountRequest* count = out->mutable_count();
   count->set_collection(request.collection);
   if (!request.filter.empty()) {
@@ -295,7 +301,9 @@ void EncodeShardRequest(const CountRequest& request,
 
 absl::StatusOr<CountRequest> DecodeShardRequest(
     const v1::ShardCountRequest& request, const Limits& limits) {
-  return DecodeCount(request.count(), limits);
+  auto decoded = DecodeCount(request.count(), limits);
+  if (decoded.ok()) decoded->number = request.header().collection_number();
+  return decoded;
 }
 
 void EncodeShardReply(const CountReply& reply, v1::ShardCountResponse* out) {
@@ -310,6 +318,7 @@ absl::StatusOr<CountReply> DecodeShardReply(
 }
 
 void EncodeShardRequest(const ScanRequest& request, v1::ShardScanRequest* out) {
+  out->mutable_header()->set_collection_number(request.number);
   v1::ScanRequest* scan = out->mutable_scan();
   scan->set_collection(request.collection);
   scan->set_slice(request.slice);
@@ -324,7 +333,9 @@ void EncodeShardRequest(const ScanRequest& request, v1::ShardScanRequest* out) {
 
 absl::StatusOr<ScanRequest> DecodeShardRequest(
     const v1::ShardScanRequest& request, const Limits& limits) {
-  return DecodeScan(request.scan(), limits);
+  auto decoded = DecodeScan(request.scan(), limits);
+  if (decoded.ok()) decoded->number = request.header().collection_number();
+  return decoded;
 }
 
 void EncodeShardReply(const ScanPage& page, v1::ShardScanResponse* out) {

@@ -90,8 +90,8 @@ TEST(ShardConvert, WritesReturnUnchanged) {
   EncodeShardRequest(batch, &encoded);
   const auto decoded = DecodeShardRequest(encoded, Limits());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  const auto& [collection, upserts, deletes, updates, mode, request_id] =
-      *decoded;
+  const auto& [collection, upserts, deletes, updates, mode, request_id,
+               number] = *decoded;
   EXPECT_EQ(collection, "c");
   EXPECT_EQ(deletes, batch.deletes);
   ASSERT_EQ(upserts.size(), 3U);
@@ -161,7 +161,7 @@ TEST(ShardConvert, GetsReturnUnchangedAndMustAnswerEachId) {
   EncodeShardRequest(get, &encoded);
   const auto decoded = DecodeShardRequest(encoded, Limits());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  const auto& [collection, ids, with_vectors, selector] = *decoded;
+  const auto& [collection, ids, with_vectors, selector, number] = *decoded;
   EXPECT_EQ(collection, "c");
   EXPECT_EQ(ids, get.ids);
   EXPECT_TRUE(with_vectors);
@@ -248,8 +248,8 @@ TEST(ShardConvert, ScansReturnUnchanged) {
       ScanRequest{"c", 2, 3, true, {true, {}}, EveryCondition(), 99}, &encoded);
   const auto decoded = DecodeShardRequest(encoded, Limits());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  const auto& [collection, slice, slices, vectors, selector, filter, limit] =
-      *decoded;
+  const auto& [collection, slice, slices, vectors, selector, filter, limit,
+               number] = *decoded;
   EXPECT_EQ(collection, "c");
   EXPECT_EQ(slice, 2);
   EXPECT_EQ(slices, 3);

@@ -48,6 +48,9 @@ struct WriteBatch {
   std::vector<AttributeUpdate> updates = {};
   AttributeMode mode = AttributeMode::kMerge;  // of updates
   std::optional<RequestId> request_id = {};
+  // The number that the sender knows the collection by; a shard that knows it
+  // by another, because it was dropped and made anew, answers ABORTED. 0: any.
+  uint32_t number = 0;
 };
 
 // Counts are of what this arrival of the request did.
@@ -66,6 +69,7 @@ struct GetRequest {
   std::vector<PointId> ids;
   bool with_vectors = false;
   AttributeSelector with_attributes;
+  uint32_t number = 0;  // as in WriteBatch
 };
 
 struct GetReply {
@@ -77,6 +81,7 @@ struct GetReply {
 struct CountRequest {
   std::string collection;
   Filter filter;
+  uint32_t number = 0;  // as in WriteBatch
 };
 
 struct CountReply {
@@ -90,7 +95,8 @@ struct ScanRequest {
   bool with_vectors = false;
   AttributeSelector with_attributes;
   Filter filter;
-  int64_t limit = 0;  // 0: none
+  int64_t limit = 0;    // 0: none
+  uint32_t number = 0;  // as in WriteBatch
 };
 
 struct ScanPage {

@@ -18,6 +18,7 @@
 #include "coordinator/routed_call.h"
 #include "coordinator/scan_stream.h"
 #include "coordinator/search_call.h"
+#include "coordinator/shard_deadline.h"
 #include "coordinator/shard_view.h"
 
 namespace coterie {
@@ -89,6 +90,11 @@ class Coordinator::Impl {
     search->merge_reserve = options.merge_reserve;
   }
 
+  // What shards get of a caller's time.
+  CallContext Reserved(CallContext call) const {
+    return ShardCall(std::move(call), options.merge_reserve);
+  }
+
   int32_t shard_count() const { return static_cast<int32_t>(shards->size()); }
 
   // OK if data may be changed here.
@@ -130,6 +136,7 @@ class Coordinator::Impl {
       done(std::move(may));
       return;
     }
+    call = Reserved(std::move(call));
     std::string name = batch.collection;
     auto shared = std::make_shared<WriteBatch>(std::move(batch));
     // Deletes are small, so that there is a copy for another try.
@@ -210,6 +217,7 @@ void Coordinator::CreateCollection(CollectionSpec spec, CallContext call,
     done(std::move(valid));
     return;
   }
+  call = impl_->Reserved(std::move(call));
   auto made = std::make_shared<CollectionSpec>(std::move(spec));
   impl_->catalogue->Change(
       [impl = impl_, made](Catalogue* catalogue) {
@@ -229,6 +237,7 @@ void Coordinator::CreateCollection(CollectionSpec spec, CallContext call,
 
 void Coordinator::GetCollection(std::string name, CallContext call,
                                 Done<CollectionDescription> done) {
+  call = impl_->Reserved(std::move(call));
   RouteCall<CollectionDescription>(
       impl_->catalogue, name, AcceptAny, call, kReadTries,
       [impl = impl_, name, call](const CollectionRoute& route,
@@ -251,8 +260,9 @@ void Coordinator::GetCollection(std::string name, CallContext call,
 void Coordinator::ListCollections(CallContext call,
                                   Done<std::vector<CollectionSpec>> done) {
   impl_->catalogue->Refresh(
-      std::move(call), [done = std::move(done)](
-                           absl::StatusOr<CatalogueSnapshot> fresh) mutable {
+      impl_->Reserved(std::move(call)),
+      [done =
+           std::move(done)](absl::StatusOr<CatalogueSnapshot> fresh) mutable {
         if (!fresh.ok()) {
           done(fresh.status());
           return;
@@ -287,7 +297,7 @@ void Coordinator::DeleteCollection(std::string name, CallContext call,
             [name](Catalogue* catalogue) {
               return RemoveCollection(name, catalogue);
             },
-            std::move(call),
+            impl->Reserved(std::move(call)),
             [points, done = std::move(done)](
                 absl::StatusOr<CatalogueSnapshot> changed) mutable {
               if (!changed.ok()) {
@@ -327,6 +337,7 @@ void Coordinator::SetAttributes(WriteBatch batch, CallContext call,
 
 void Coordinator::Get(GetRequest request, CallContext call,
                       Done<GetReply> done) {
+  call = impl_->Reserved(std::move(call));
   std::string name = request.collection;
   RouteCall<GetReply>(
       impl_->catalogue, std::move(name), AcceptAny, call, kReadTries,
@@ -347,11 +358,13 @@ void Coordinator::Get(GetRequest request, CallContext call,
 
 void Coordinator::Count(CountRequest request, CallContext call,
                         Done<CountReply> done) {
+  call = impl_->Reserved(std::move(call));
   std::string name = request.collection;
   RouteCall<CountReply>(
       impl_->catalogue, std::move(name), AcceptAny, call, kReadTries,
       [impl = impl_, request = std::move(request), call](
-          const CollectionRoute&, Done<CountReply> counted) {
+          const CollectionRoute& route, Done<CountReply> counted) mutable {
+        request.number = route.spec->number;
         CountOnAll(impl->shards, request, call, std::move(counted));
       },
       std::move(done));
@@ -360,7 +373,7 @@ void Coordinator::Count(CountRequest request, CallContext call,
 std::unique_ptr<PointStream> Coordinator::Scan(ScanRequest request,
                                                CallContext call) {
   return MakeScanStream(impl_->shards, impl_->catalogue, std::move(request),
-                        std::move(call));
+                        impl_->Reserved(std::move(call)));
 }
 
 void Coordinator::Search(SearchRequest request, CallContext call,
@@ -389,7 +402,7 @@ void Coordinator::Search(SearchRequest request, CallContext call,
       [shared](const CollectionSpec& spec) {
         return CheckQueries(spec, *shared);
       },
-      call, kReadTries,
+      impl_->Reserved(call), kReadTries,
       [search = impl_->search, shared, call](const CollectionRoute& route,
                                              Done<SearchReply> found) {
         SearchOnce(search, shared, route, call, std::move(found));

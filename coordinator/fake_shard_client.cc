@@ -180,10 +180,13 @@ void FakeShardClient::Answer(const std::string& method, const CallContext& call,
 }
 
 absl::StatusOr<const CollectionSpec*> FakeShardClient::Find(
-    const std::string& name) const {
+    const std::string& name, uint32_t number) const {
   const CollectionSpec* spec = catalogue_.Find(name);
   if (spec == nullptr) {
     return absl::NotFoundError(absl::StrCat("no collection ", name));
+  }
+  if (number != 0 && spec->number != number) {
+    return absl::AbortedError(absl::StrCat("another collection ", name));
   }
   return spec;
 }
@@ -272,7 +275,8 @@ void FakeShardClient::Write(WriteBatch batch, CallContext call,
 
 absl::StatusOr<GetReply> FakeShardClient::RunGet(const GetRequest& request) {
   MutexLock lock(&mu_);
-  absl::StatusOr<const CollectionSpec*> spec = Find(request.collection);
+  absl::StatusOr<const CollectionSpec*> spec =
+      Find(request.collection, request.number);
   if (!spec.ok()) {
     return spec.status();
   }
@@ -308,7 +312,8 @@ void FakeShardClient::Count(CountRequest request, CallContext call,
       "Count", call,
       [this, request = std::move(request)]() -> absl::StatusOr<CountReply> {
         MutexLock lock(&mu_);
-        absl::StatusOr<const CollectionSpec*> spec = Find(request.collection);
+        absl::StatusOr<const CollectionSpec*> spec =
+            Find(request.collection, request.number);
         if (!spec.ok()) {
           return spec.status();
         }
@@ -325,7 +330,8 @@ absl::StatusOr<ScanPage> FakeShardClient::RunNext(
     const ScanRequest& request,
     std::optional<std::pair<int32_t, PointId>>* after, int64_t* sent) {
   MutexLock lock(&mu_);
-  absl::StatusOr<const CollectionSpec*> spec = Find(request.collection);
+  absl::StatusOr<const CollectionSpec*> spec =
+      Find(request.collection, request.number);
   if (!spec.ok()) {
     return spec.status();
   }

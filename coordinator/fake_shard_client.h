@@ -112,7 +112,8 @@ class FakeShardClient : public ShardClient {
               absl::AnyInvocable<absl::StatusOr<T>()> answer, Done<T> done);
   void Work();
 
-  absl::StatusOr<const CollectionSpec*> Find(const std::string& name) const
+  absl::StatusOr<const CollectionSpec*> Find(const std::string& name,
+                                             uint32_t number = 0) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Owns(const CollectionSpec& spec, PointId id) const;
   absl::StatusOr<ShardSearchReply> RunSearch(const SearchRequest& request);

@@ -44,7 +44,8 @@ void FakeShardClient::RunUpdate(const AttributeUpdate& update,
 
 absl::StatusOr<WriteReply> FakeShardClient::RunWrite(const WriteBatch& batch) {
   MutexLock lock(&mu_);
-  absl::StatusOr<const CollectionSpec*> found = Find(batch.collection);
+  absl::StatusOr<const CollectionSpec*> found =
+      Find(batch.collection, batch.number);
   if (!found.ok()) {
     return found.status();
   }

@@ -151,6 +151,7 @@ std::vector<Part<WriteBatch>> Split(const ShardSet& shards,
   std::vector<Part<WriteBatch>> parts = split.Take();
   for (Part<WriteBatch>& part : parts) {
     part.request.collection = batch.collection;
+    part.request.number = spec.number;
     part.request.mode = batch.mode;
     part.request.request_id = batch.request_id;
   }

@@ -75,9 +75,10 @@ void GetFromOwners(const ShardSet& shards, const CollectionSpec& spec,
   }
   FanOut<GetReply>(
       static_cast<int64_t>(parts.size()),
-      [&](int64_t i, Done<GetReply> got) {
+      [&, number = spec.number](int64_t i, Done<GetReply> got) {
         Part<GetRequest>& part = parts[static_cast<size_t>(i)];
         part.request.collection = request.collection;
+        part.request.number = number;
         part.request.with_vectors = request.with_vectors;
         part.request.with_attributes = request.with_attributes;
         (*shards)[static_cast<size_t>(part.shard)]->Get(std::move(part.request),

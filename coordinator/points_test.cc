@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "api/placement.h"
 #include "api/status_details.h"
 #include "coordinator/coordinator.h"
@@ -277,6 +278,37 @@ TEST(Points, BehaveAsAMap) {
         ASSERT_THAT(got->missing, ElementsAre(probe));
       }
     }
+  }
+}
+
+TEST(Deadlines, ShardsHaveLessTimeThanTheCaller) {
+  FakeCluster cluster(2);
+  ASSERT_TRUE(cluster.Create("c", 1).ok());
+  CallContext call;
+  call.deadline = absl::Now() + absl::Minutes(1);
+  std::vector<Point> points;
+  std::vector<PointId> ids;
+  for (PointId id = 0; id < 20; ++id) {
+    points.push_back(MakePoint(id, {static_cast<float>(id)}));
+    ids.push_back(id);
+  }
+  ASSERT_TRUE(cluster.Upsert("c", points, call).ok());
+  ASSERT_TRUE(
+      Wait<GetReply>([&](Done<GetReply> done) {
+        cluster.coordinator->Get({"c", ids, false, {}}, call, std::move(done));
+      }).ok());
+  ASSERT_TRUE(Wait<CountReply>([&](Done<CountReply> done) {
+                cluster.coordinator->Count({"c", {}}, call, std::move(done));
+              }).ok());
+  ASSERT_TRUE(
+      Wait<CollectionDescription>([&](Done<CollectionDescription> done) {
+        cluster.coordinator->GetCollection("c", call, std::move(done));
+      }).ok());
+  ASSERT_TRUE(cluster.Search(Nearest("c", {0}, 1), call).ok());
+  for (const char* method :
+       {"Write", "Get", "Count", "CollectionStats", "Search"}) {
+    const absl::Time given = cluster.shard(0).last_call(method).deadline;
+    EXPECT_EQ(given, call.deadline - absl::Milliseconds(5)) << method;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/status_details.h"
+#include "coordinator/routed_call.h"
 
 namespace coterie {
 namespace {
@@ -47,6 +48,11 @@ class Progress : public std::enable_shared_from_this<Progress> {
       done(std::move(sound));
       return;
     }
+    Find(std::move(done));
+  }
+
+ private:
+  void Find(Done<ScanPage> done) {
     catalogue_->Route(
         request_.collection,
         [](const CollectionSpec&) { return absl::OkStatus(); }, call_,
@@ -57,11 +63,34 @@ class Progress : public std::enable_shared_from_this<Progress> {
             return;
           }
           self->found_ = true;
+          self->request_.number = route->spec->number;
           self->Pull(std::move(done));
         });
   }
 
- private:
+  // Once, while no page has been given out: coordinator and shard may hold
+  // different catalogues (routed_call.h).
+  bool TryAgain(const absl::Status& failure, Done<ScanPage>* done) {
+    if (tried_again_ || delivered_ || !MayBeStale(failure)) {
+      return false;
+    }
+    tried_again_ = true;
+    ended_.push_back(std::move(stream_));
+    const auto at = static_cast<int32_t>(shard_);
+    shard_ = 0;
+    catalogue_->Repair(
+        at, call_,
+        [self = shared_from_this(), failure, done = std::move(*done)](
+            absl::StatusOr<CatalogueSnapshot> fresh) mutable {
+          if (fresh.ok()) {
+            self->Find(std::move(done));
+          } else {
+            done(BlameShard(failure));
+          }
+        });
+    return true;
+  }
+
   void Pull(Done<ScanPage> done) {
     if (stream_ == nullptr) {
       ScanRequest part = request_;
@@ -76,9 +105,14 @@ class Progress : public std::enable_shared_from_this<Progress> {
 
   void Pass(absl::StatusOr<ScanPage> page, Done<ScanPage> done) {
     if (!page.ok()) {
-      done(WithShard(page.status(), static_cast<int32_t>(shard_)));
+      const absl::Status failure =
+          WithShard(page.status(), static_cast<int32_t>(shard_));
+      if (!TryAgain(failure, &done)) {
+        done(failure);
+      }
       return;
     }
+    delivered_ = delivered_ || !page->points.empty();
     bool full = false;
     if (request_.limit > 0) {
       const int64_t size = static_cast<int64_t>(page->points.size());
@@ -103,9 +137,11 @@ class Progress : public std::enable_shared_from_this<Progress> {
 
   const ShardSet shards_;
   const std::shared_ptr<CatalogueStore> catalogue_;
-  const ScanRequest request_;
+  ScanRequest request_;
   const CallContext call_;
   bool found_ = false;
+  bool tried_again_ = false;
+  bool delivered_ = false;  // a point
   size_t shard_ = 0;
   int64_t left_;  // of request_.limit
   std::unique_ptr<PointStream> stream_;

@@ -1,14 +1,13 @@
 #include "coordinator/scatter_gather.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
 #include "api/status_details.h"
 #include "api/stopwatch.h"
+#include "coordinator/shard_deadline.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -29,13 +28,8 @@ class Gatherer : public std::enable_shared_from_this<Gatherer> {
   void Start(const ShardSet& shards,
              const std::shared_ptr<const SearchRequest>& request,
              absl::Duration reserve) {
-    CallContext shard_call;
+    CallContext shard_call = ShardCall(call_, reserve);
     shard_call.cancel = stop_;
-    if (call_.deadline != absl::InfiniteFuture()) {
-      const absl::Duration remaining =
-          std::max(call_.deadline - absl::Now(), absl::ZeroDuration());
-      shard_call.deadline = call_.deadline - std::min(reserve, remaining / 2);
-    }
     for (size_t i = 0; i < shards->size(); ++i) {
       if (decided()) {
         return;  // a shard failed at once: spare the rest

@@ -15,6 +15,7 @@
 #include "coordinator/merge_replies.h"
 #include "coordinator/point_calls.h"
 #include "coordinator/scatter_gather.h"
+#include "coordinator/shard_deadline.h"
 #include "index/metric.h"
 
 namespace coterie {
@@ -57,7 +58,8 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
     get.collection = request_->collection;
     get.with_vectors = true;
     GetFromOwners(
-        context_->shards, *route_.spec, std::move(get), call_,
+        context_->shards, *route_.spec, std::move(get),
+        ShardCall(call_, context_->merge_reserve),
         [self = shared_from_this()](absl::StatusOr<OwnersGetReply> got) {
           if (!got.ok()) {
             self->done_(got.status());
@@ -170,8 +172,9 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
       return;
     }
     context_->catalogue->Refresh(
-        call_, [self = shared_from_this(), replies = std::move(replies)](
-                   absl::StatusOr<CatalogueSnapshot> fresh) mutable {
+        ShardCall(call_, context_->merge_reserve),
+        [self = shared_from_this(), replies = std::move(replies)](
+            absl::StatusOr<CatalogueSnapshot> fresh) mutable {
           self->AfterRefresh(std::move(fresh), std::move(replies));
         });
   }

@@ -79,6 +79,69 @@ TEST(StaleCatalogue, ACollectionRemadeElsewhereIsSearchedAnew) {
   EXPECT_TRUE(reply->results[0].exact) << reply->certificate.withheld;
 }
 
+TEST(StaleCatalogue, PointsOfACollectionRemadeElsewhereAreNotMissed) {
+  FakeCluster cluster(2);
+  ASSERT_TRUE(cluster.Create("c", 1, Metric::kSquaredL2, 2).ok());
+  std::vector<std::unique_ptr<Coordinator>> stale;
+  for (int i = 0; i < 5; ++i) {
+    auto other = Coordinator::Create(cluster.clients(), {});
+    ASSERT_TRUE(other.ok());
+    stale.push_back(*std::move(other));
+  }
+  ASSERT_TRUE(cluster.Drop("c").ok());
+  // With other slots on other shards.
+  ASSERT_TRUE(cluster.Create("c", 1, Metric::kSquaredL2, 16).ok());
+  std::vector<Point> points;
+  std::vector<PointId> ids;
+  for (PointId id = 0; id < 40; ++id) {
+    points.push_back(MakePoint(id, {static_cast<float>(id)}));
+    ids.push_back(id);
+  }
+  ASSERT_TRUE(cluster.Upsert("c", points).ok());
+
+  const auto got = Wait<GetReply>([&](Done<GetReply> done) {
+    stale[0]->Get({"c", ids, true, {}}, {}, std::move(done));
+  });
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->points.size(), 40U);
+  const auto count = Wait<CountReply>([&](Done<CountReply> done) {
+    stale[1]->Count({"c", {}}, {}, std::move(done));
+  });
+  ASSERT_TRUE(count.ok()) << count.status();
+  EXPECT_EQ(count->count, 40);
+  const auto stream = stale[2]->Scan({"c"}, {});
+  size_t scanned = 0;
+  for (bool end = false; !end;) {
+    const auto page = Wait<ScanPage>(
+        [&](Done<ScanPage> done) { stream->Next(std::move(done)); });
+    ASSERT_TRUE(page.ok()) << page.status();
+    scanned += page->points.size();
+    end = page->end;
+  }
+  EXPECT_EQ(scanned, 40U);
+  const auto dropped = Wait<WriteReply>([&](Done<WriteReply> done) {
+    stale[3]->Delete("c", ids, {}, std::move(done));
+  });
+  ASSERT_TRUE(dropped.ok()) << dropped.status();
+  EXPECT_EQ(dropped->deleted, 40);
+  // Points are given away with the first try; the caller has the second.
+  for (const bool first : {true, false}) {
+    const auto written = Wait<WriteReply>([&](Done<WriteReply> done) {
+      WriteBatch batch;
+      batch.collection = "c";
+      batch.upserts = points;
+      stale[4]->Upsert(std::move(batch), {}, std::move(done));
+    });
+    if (first) {
+      EXPECT_EQ(written.status().code(), absl::StatusCode::kAborted)
+          << written.status();
+    } else {
+      EXPECT_TRUE(written.ok()) << written.status();
+    }
+  }
+  EXPECT_EQ(*cluster.Count("c"), 40);
+}
+
 TEST(StaleCatalogue, AnIdOfACollectionRemadeMeanwhileIsNotFound) {
   FakeCluster cluster(2);
   ASSERT_TRUE(cluster.Create("c", 1).ok());

@@ -104,6 +104,19 @@ class Shard::Impl {
   absl::Status CompleteReply(const ReadView& view,
                              const SearchBatcher::Search& search,
                              ReplyBudget* budget, ShardSearchReply* reply);
+
+  // ABORTED if the collection's number is not the one expected (0: any).
+  absl::StatusOr<ReadView> View(const std::string& collection,
+                                uint32_t number) const {
+    auto view = partition_->View(collection);
+    if (!view.ok() || number == 0 || view->rows->spec().number == number) {
+      return view;
+    }
+    return absl::AbortedError(absl::StrCat(
+        "collection '", collection, "' has number ", view->rows->spec().number,
+        " here, the request is for number ", number, ": it was made anew"));
+  }
+
   absl::StatusOr<GetReply> Get(const GetRequest& request,
                                const CallContext& call);
   absl::StatusOr<CountReply> Count(const CountRequest& request,
@@ -174,7 +187,7 @@ absl::Status Shard::Impl::CompleteReply(const ReadView& view,
 
 absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
                                           const CallContext& call) {
-  const auto view = partition_->View(request.collection);
+  const auto view = View(request.collection, request.number);
   if (!view.ok()) return view.status();
   GetReply reply;
   ReplyBudget budget(options_.limits.message_bytes);
@@ -208,7 +221,7 @@ absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
 
 absl::StatusOr<CountReply> Shard::Impl::Count(const CountRequest& request,
                                               const CallContext& call) {
-  const auto view = partition_->View(request.collection);
+  const auto view = View(request.collection, request.number);
   if (!view.ok()) return view.status();
   if (request.filter.empty()) return CountReply{view->rows->rows_live()};
   const auto count =
@@ -221,7 +234,7 @@ void Shard::Impl::Write(WriteBatch batch, CallContext call,
                         Done<WriteReply> done) {
   absl::Status status = Ready(call);
   if (!status.ok()) return done(status);
-  const auto view = partition_->View(batch.collection);
+  const auto view = View(batch.collection, batch.number);
   if (!view.ok()) return done(view.status());
   auto entry = EntryOf(std::move(batch), view->rows->spec(), options_.shard_id);
   if (!entry.ok()) return done(entry.status());
@@ -378,7 +391,7 @@ class WalkScanner final : public Shard::Scanner {
 std::unique_ptr<Shard::Scanner> Shard::Scan(ScanRequest request,
                                             CallContext call) {
   const auto start = [&]() -> absl::StatusOr<std::unique_ptr<PointWalk>> {
-    auto view = impl_->partition_->View(request.collection);
+    auto view = impl_->View(request.collection, request.number);
     if (!view.ok()) return view.status();
     return PointWalk::Start(impl_->partition_->store(), std::move(*view),
                             std::move(request),

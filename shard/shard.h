@@ -4,7 +4,8 @@
 // threads; `done` runs there too. Reads take a snapshot and never wait for
 // writers. OK for a write means durable (synced) and visible to later reads.
 //
-// Errors of every call: NOT_FOUND for an unknown collection; RESOURCE_EXHAUSTED
+// Errors of every call: NOT_FOUND for an unknown collection, ABORTED for one of
+// another number than the request's; RESOURCE_EXHAUSTED
 // at once when a queue is full; CANCELLED or DEADLINE_EXCEEDED when the call
 // ended first; UNAVAILABLE after Stop().
 

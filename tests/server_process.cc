@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <fstream>
 
 namespace coterie {
 namespace {
@@ -52,6 +53,16 @@ ServerProcess::ServerProcess(const std::string& data_dir,
 }
 
 ServerProcess::~ServerProcess() { Kill(); }
+
+int64_t ServerProcess::ResidentBytes() const {
+  std::ifstream statm("/proc/" + std::to_string(process_) + "/statm");
+  int64_t pages = 0;
+  int64_t resident = 0;
+  statm >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+void ServerProcess::Signal(int signal) const { kill(process_, signal); }
 
 void ServerProcess::Kill() {
   if (process_ > 0) {

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@ namespace coterie {
 
 class ServerProcess {
  public:
-  // All in one, on a port of the system's choice, with its data in a folder.
-  // Returns when the port is open; the collections may still be loading.
-  // `flags` are added. Empty address() if it does not start.
+  // On a port of the system's choice, with its data in a folder; all in one
+  // unless `flags`, which are added, say otherwise. Returns when it serves.
+  // Empty address() if it does not start.
   ServerProcess(const std::string& data_dir,
                 const std::vector<std::string>& flags = {});
   ServerProcess(const ServerProcess&) = delete;
@@ -25,6 +26,12 @@ class ServerProcess {
   ~ServerProcess();
 
   const std::string& address() const { return address_; }
+
+  // Memory of the process now; 0 if it cannot be read.
+  int64_t ResidentBytes() const;
+
+  // Sends a signal, e.g. SIGSTOP. REQUIRES: not killed.
+  void Signal(int signal) const;
 
   // SIGKILL; returns when the process is gone. Idempotent.
   void Kill();
