@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "api/version.h"
 #include "client/command.h"
 #include "client/errors.h"
 #include "client/numbers.h"
@@ -17,7 +18,6 @@ namespace coterie {
 namespace {
 
 // Together with coteried's.
-constexpr char kVersion[] = "0.1.0";
 constexpr char kDefaultServer[] = "127.0.0.1:7600";
 
 constexpr char kDescription[] =

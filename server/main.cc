@@ -1,5 +1,6 @@
 // coteried: flags, one Server, and the signals that end it.
 
+#include <google/protobuf/stubs/logging.h>
 #include <time.h>
 
 #include <csignal>
@@ -93,6 +94,9 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // Text of a request that is not UTF-8 is the caller's fault and the caller is
+  // told; protobuf would write a line about each to standard error.
+  google::protobuf::SetLogHandler(nullptr);
 
   absl::SetProgramUsageMessage(coterie::UsageMessage());
   absl::FlagsUsageConfig usage;

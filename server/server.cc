@@ -21,6 +21,7 @@
 #include "api/byte_budget.h"
 #include "api/rpc_call.h"
 #include "api/shard_messages.h"
+#include "api/version.h"
 #include "api/wire_counters.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_slot.h"
@@ -126,7 +127,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(
 
 }  // namespace
 
-std::string Version() { return "0.1.0"; }
+std::string Version() { return kVersion; }
 
 class Server::Impl {
  public:

@@ -31,6 +31,20 @@ expect_text err 'queue_capacity=0' "names the flag"
 expect_code 1 "a host that is not here" server/coteried \
   --listen=nowhere.invalid:0 --data_dir="$work/other"
 
+# Text that is not UTF-8 fails its call, and nobody hears of it but its caller.
+lines=$(wc -l <"$work/server.err")
+expect_code 0 "a request with broken text" /usr/bin/python3 -c "
+import grpc
+call = grpc.insecure_channel('$address').unary_unary(
+    '/coterie.v1.CollectionService/GetCollection')
+try:
+    call(b'\\x0a\\x02\\xff\\xff', timeout=20)
+except grpc.RpcError as error:
+    print(error.code())"
+expect_text out 'StatusCode\.' "is refused"
+expect "without a word on standard error" \
+  [ "$(wc -l <"$work/server.err")" = "$lines" ]
+
 stop_server TERM
 checks=$((checks + 1))
 [ "$server_code" -eq 0 ] || {
