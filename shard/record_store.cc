@@ -19,6 +19,7 @@
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
 #include "shard/store_medium.h"
+#include "sync/mutex.h"
 
 namespace coterie {
 namespace {
@@ -232,6 +233,7 @@ class RocksStore final : public RecordStore {
 
   const std::string path_;
   const bool sync_;
+  Mutex writing_;
   const std::shared_ptr<rocksdb::Cache> cache_;
   const std::unique_ptr<rocksdb::DB> db_;
   const std::vector<rocksdb::ColumnFamilyHandle*> families_;
@@ -261,6 +263,9 @@ absl::Status RocksStore::Write(const StoreBatch& batch) {
   }
   rocksdb::WriteOptions options;
   options.sync = sync_;
+  // RocksDB would let one thread write another's batch, by means that
+  // ThreadSanitizer cannot see; waiting for its turn takes as long.
+  MutexLock lock(&writing_);
   return FromRocks(db_->Write(options, &out), path_);
 }
 
