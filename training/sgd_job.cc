@@ -155,6 +155,7 @@ void SgdJob::Issue(int32_t shard) {
     }
   } else {
     slot.step.parameters = Parameters();
+    slot.step.base = slot.base;
     slot.step.kind = state_.phase == SgdPhase::kEvaluate
                          ? SgdStepKind::kEvaluate
                          : SgdStepKind::kGradient;
@@ -176,7 +177,6 @@ void SgdJob::FillGradientStep(int32_t shard, SgdStep& step) const {
     }
   }
   step.round = Synchronous() ? state_.version : state_.answers[s];
-  step.base = slots_[s].base;
   step.refresh = Refreshing();
   if (task_.estimator == SgdEstimator::kFull) return;
   if (task_.sampling == SgdSampling::kIndependent) {

@@ -132,6 +132,19 @@ TEST(SgdJob, ARestartedShardChangesNoBit) {
   }
 }
 
+TEST(SgdJob, MeasuringBetweenUpdatesCostsNoRestart) {
+  const SgdSimulationData data = MakeData(90, 9, 3, TestSeed());
+  SgdOptions options = TestOptions(SgdMethod::kIsega, Logistic(9, 1e-2), 3);
+  const std::vector<double> whole = Trained(data, options, 3, Dealt(data, 3));
+  options.evaluate_every = 1;
+  absl::StatusOr<SgdJob> job = SgdJob::Create(options, 3);
+  SgdSimulation simulation(data, 3, Dealt(data, 3));
+  ASSERT_TRUE(simulation.Run(*job).ok());
+  EXPECT_EQ(job->Parameters(), whole);
+  // One to start, one gradient and one measurement an update.
+  EXPECT_THAT(job->Checkpoint().numbers, testing::Each(1 + 2 * 30));
+}
+
 TEST(SgdJob, AShardThatForgotSaysSoAndIsStartedAgain) {
   const SgdSimulationData data = MakeData(20, 4, 1, TestSeed());
   const SgdOptions options =

@@ -257,6 +257,9 @@ bool SgdShard::AddUp(const SgdStep& step, absl::Span<const Batch> batches,
 absl::StatusOr<SgdPartial> SgdShard::Evaluate(const SgdStep& step,
                                               const SgdThreads& threads,
                                               absl::FunctionRef<bool()> stop) {
+  // The answer before this one is forgotten. If h is lost, the next gradient
+  // says so.
+  Settle(step);
   std::vector<Batch> batches;
   for (int32_t w = 0; w <= task_.workers; ++w) {
     if ((w == task_.workers) != (task_.held_out > 0)) continue;
