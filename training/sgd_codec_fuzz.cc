@@ -1,5 +1,5 @@
-// Fuzz target: SGD messages out of any bytes. What decodes must encode to the
-// same bytes, in as many as were foretold.
+// Fuzz target: messages of SGD and its stages out of any bytes. What decodes
+// must encode to the same bytes, in as many as were foretold.
 //
 // Input: one byte that chooses a task, then a message. Partials belong to the
 // task; steps have their own.
@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "training/sgd_codec.h"
 #include "training/sgd_compress.h"
+#include "training/sgd_pipeline.h"
 
 namespace coterie {
 namespace {
@@ -35,11 +36,27 @@ SgdTask TaskOf(uint8_t byte) {
   return task;
 }
 
+void RunStages(absl::string_view bytes) {
+  SgdModel model;
+  model.kind = SgdModelKind::kMlp;
+  model.dimension = 4;
+  model.hidden = 2;
+  model.classes = 3;
+  if (const auto sent = DecodeSgdActivations(model, bytes); sent.ok()) {
+    Check(EncodeSgdActivations(*sent) == bytes);
+    Check(sent->values.size() == 2 * sent->labels.size());
+  }
+  if (const auto back = DecodeSgdActivationGradients(model, bytes); back.ok()) {
+    Check(EncodeSgdActivationGradients(*back) == bytes);
+  }
+}
+
 void Run(const uint8_t* data, size_t size) {
   if (size < 1) return;
   const SgdTask task = TaskOf(data[0]);
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1,
                                 size - 1);
+  RunStages(bytes);
   if (const auto partial = DecodeSgdPartial(task, bytes); partial.ok()) {
     Check(EncodeSgdPartial(task, *partial) == bytes);
     Check(SgdPartialBytes(task, *partial) ==
