@@ -283,6 +283,13 @@ class CachedFileSystem final : public rocksdb::FileSystemWrapper {
     return status;
   }
 
+  // The machine's would write past the cache.
+  IOStatus NewLogger(const std::string& path, const IOOptions& options,
+                     std::shared_ptr<rocksdb::Logger>* logger,
+                     IODebugContext* debug) override {
+    return FileSystem::NewLogger(path, options, logger, debug);
+  }
+
   // Nothing here uses them; they would go past the cache.
   IOStatus ReopenWritableFile(const std::string& path, const FileOptions&,
                               std::unique_ptr<rocksdb::FSWritableFile>*,

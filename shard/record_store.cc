@@ -18,6 +18,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
+#include "shard/store_log.h"
 #include "shard/store_medium.h"
 #include "sync/mutex.h"
 
@@ -67,9 +68,6 @@ rocksdb::DBOptions DatabaseOptions() {
   options.bytes_per_sync = uint64_t{1} << 20;
   // A failed sync must not be retried: the pages may be marked clean.
   options.max_bgerror_resume_count = 0;
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  options.max_log_file_size = size_t{1} << 20;
-  options.keep_log_file_num = 3;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
@@ -315,6 +313,7 @@ absl::StatusOr<std::unique_ptr<RecordStore>> OpenRecordStoreOn(
   rocksdb::DB* db = nullptr;
   rocksdb::DBOptions options = DatabaseOptions();
   if (medium.env != nullptr) options.env = medium.env;
+  options.info_log = MakeStoreLog(options.env, folder);
   const rocksdb::Status opened =
       rocksdb::DB::Open(options, folder, descriptors, &families, &db);
   if (!opened.ok()) {

@@ -202,6 +202,42 @@ TEST(FullDisk, RefusesWritesAndReadsOn) {
   }
 }
 
+// Whatever RocksDB has to say about a disk without room, line after line.
+TEST(FullDisk, EndsNoProcessWhileFilesAreMadeOfWhatWasWritten) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/store";
+  FaultyDisk disk;
+  const std::string value(size_t{1} << 16, 'v');
+  int64_t stored = 0;
+  {
+    auto store = disk.Opener()(path);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto put = [&](int64_t key) {
+      StoreBatch batch;
+      batch.Put(Family::kRows, absl::StrCat(key), value);
+      return (*store)->Write(batch);
+    };
+    // More than is kept in memory, so that tables are written as well.
+    disk.SetRoom(int64_t{48} << 20);
+    absl::Status status = put(stored);
+    while (status.ok()) status = put(++stored);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(put(-1).ok());
+    const auto read = (*store)->Read(Family::kRows, {"0"}, nullptr);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->front(), value);
+  }
+  disk.SetRoom(-1);
+  auto store = disk.Opener()(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  for (int64_t key = 0; key < stored; ++key) {
+    const auto read =
+        (*store)->Read(Family::kRows, {absl::StrCat(key)}, nullptr);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->front(), value) << key;
+  }
+}
+
 TEST(FullDisk, RefusesToOpenNamingTheStore) {
   const TempFolder folder;
   const std::string path = folder.path() + "/store";
