@@ -80,6 +80,7 @@ struct ShardSearchReply {
   std::vector<QueryAccount> accounts;     // per query
   ShardTimes times;
   LinkUse link = {};  // filled by the client that called
+  int64_t asked = 0;  // neighbours per query; filled by the coordinator
 };
 
 struct MissingShard {
@@ -120,6 +121,8 @@ struct CommunicationCost {
   // By the links' models as they stood before the operation.
   double predicted_seconds = 0;
   double ratio = 0;  // compute_seconds / measured_seconds; 0 if that is 0
+  // Against asking every shard for k at once; negative if that was cheaper.
+  int64_t bytes_saved = 0;
 };
 
 struct SearchReply {
@@ -131,6 +134,7 @@ struct SearchReply {
   Coverage coverage;
   Certificate certificate;
   std::vector<std::pair<int32_t, ShardTimes>> shard_times;  // by shard id
+  int32_t rounds = 0;  // how often shards were asked
   double total_seconds = 0;
   double merge_seconds = 0;
   CommunicationCost cost;

@@ -179,6 +179,7 @@ void EncodeProfile(const SearchReply& reply, v1::Profile* out) {
   }
   out->set_total_seconds(reply.total_seconds);
   out->set_merge_seconds(reply.merge_seconds);
+  out->set_rounds(reply.rounds);
 }
 
 void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out) {
@@ -189,6 +190,7 @@ void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out) {
   out->set_compute_seconds(cost.compute_seconds);
   out->set_predicted_seconds(cost.predicted_seconds);
   out->set_ratio(cost.ratio);
+  out->set_bytes_saved(cost.bytes_saved);
 }
 
 }  // namespace

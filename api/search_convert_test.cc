@@ -225,9 +225,10 @@ SearchReply FullReply() {
   shard.accounts = {{4, 5, 6, 7}};
   reply.certificate = {9, {shard}, "why"};
   reply.shard_times = {{2, {"scan", 21, 22, 0.25, 0.5, 0.75}}};
+  reply.rounds = 2;
   reply.total_seconds = 1.5;
   reply.merge_seconds = 0.125;
-  reply.cost = {4, 31, 32, 0.5, 0.25, 0.75, 0.125};
+  reply.cost = {4, 31, 32, 0.5, 0.25, 0.75, 0.125, -33};
   return reply;
 }
 
@@ -279,12 +280,13 @@ TEST(EncodeSearchReply, WritesTheEvidenceWithProfile) {
               shards { shard_id: 2 plan: "scan" rows_scanned: 21
                        bytes_scanned: 22 queue_seconds: 0.25
                        scan_seconds: 0.5 round_trip_seconds: 0.75 }
-              total_seconds: 1.5 merge_seconds: 0.125)")
+              total_seconds: 1.5 merge_seconds: 0.125 rounds: 2)")
                                                   .ShortDebugString());
   EXPECT_EQ(out.cost().ShortDebugString(), FromText<v1::CommunicationCost>(R"(
               messages: 4 bytes_sent: 31 bytes_received: 32
               measured_seconds: 0.5 compute_seconds: 0.25
-              predicted_seconds: 0.75 ratio: 0.125)")
+              predicted_seconds: 0.75 ratio: 0.125
+              bytes_saved: -33)")
                                                .ShortDebugString());
 }
 

@@ -100,7 +100,12 @@ void PrintWork(const v1::SearchResponse& response, std::ostream& out) {
       << Milliseconds(profile.merge_seconds()) << " ms; "
       << Plural(cost.messages(), "message") << ", "
       << HumanBytes(cost.bytes_sent()) << " to and "
-      << HumanBytes(cost.bytes_received()) << " from shards\n";
+      << HumanBytes(cost.bytes_received()) << " from shards";
+  if (profile.rounds() > 1) out << " in " << Plural(profile.rounds(), "round");
+  if (cost.bytes_saved() > 0) {
+    out << ", " << HumanBytes(cost.bytes_saved()) << " spared";
+  }
+  out << '\n';
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "api/placement.h"
 #include "api/status_details.h"
 #include "coordinator/fake_cluster.h"
 
@@ -421,6 +423,59 @@ TEST(Coordinator, ServesManyThreadsAtOnce) {
     t.join();
   }
   EXPECT_EQ(*cluster.Count("a"), 100);
+}
+
+// A shard that miscounts, seen from the outside.
+struct Miscount {
+  std::function<void(ShardSearchReply*)> tell;
+  const char* withheld;
+};
+
+TEST(Coordinator, WithholdsExactFromAShardThatMiscounts) {
+  const std::vector<Miscount> miscounts = {
+      {[](ShardSearchReply* r) { --r->accounts[0].evaluated; },
+       "query 0: shard 1 accounts for 1 of 2 live rows"},
+      {[](ShardSearchReply* r) { ++r->accounts[0].ruled_out; },
+       "query 0: shard 1 accounts for 3 of 2 live rows"},
+      {[](ShardSearchReply* r) { --r->catalogue_version; },
+       "shard 1 answered at catalogue version "},
+      {[](ShardSearchReply* r) { ++r->catalogue_version; },
+       "shard 1 answered at catalogue version "},
+      {[](ShardSearchReply* r) { r->slots.push_back(r->slots[0]); },
+       "and again by shard 1"},
+      {[](ShardSearchReply* r) {
+         --r->rows_live;
+         --r->accounts[0].evaluated;
+       },
+       "shard 1 reports 1 live rows but its slots hold 2"},
+      {[](ShardSearchReply* r) { r->slots.pop_back(); },
+       "is reported by no shard"}};
+  FakeCluster cluster(2);
+  const auto spec = cluster.Create("c", 1);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  std::map<int32_t, int> placed;
+  std::vector<Point> points;
+  for (PointId id = 0; points.size() < 4; ++id) {
+    const int32_t slot = SlotOf(id, spec->slots);
+    // The last slot of all stays empty, to be left out.
+    if (slot < spec->slots - 2 &&
+        ++placed[spec->owner[static_cast<size_t>(slot)]] <= 2) {
+      points.push_back(MakePoint(id, {static_cast<float>(id)}));
+    }
+  }
+  ASSERT_TRUE(cluster.Upsert("c", points).ok());
+  const auto honest = cluster.Search(Nearest("c", {0}, 4));
+  ASSERT_TRUE(honest.ok()) << honest.status();
+  EXPECT_TRUE(honest->results[0].exact) << honest->certificate.withheld;
+  for (const Miscount& miscount : miscounts) {
+    SCOPED_TRACE(miscount.withheld);
+    cluster.shard(1).EditSearches(miscount.tell);
+    const auto reply = cluster.Search(Nearest("c", {0}, 4));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_FALSE(reply->results[0].exact);
+    EXPECT_THAT(reply->certificate.withheld, HasSubstr(miscount.withheld));
+    EXPECT_EQ(IdsOf(*reply), IdsOf(*honest)) << "the hits are told anyway";
+  }
 }
 
 }  // namespace

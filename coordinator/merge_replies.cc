@@ -59,15 +59,7 @@ class Merger {
         replies_(std::move(replies)) {}
 
   absl::StatusOr<MergedSearch> Run() {
-    for (size_t i = 0; i < replies_.size(); ++i) {
-      if (replies_[i].ok()) {
-        absl::Status fits =
-            CheckFit(*replies_[i], static_cast<int32_t>(i), request_);
-        if (!fits.ok()) {
-          replies_[i] = std::move(fits);
-        }
-      }
-    }
+    RefuseUnfit(request_, &replies_);
     absl::Status covered = Cover();
     if (!covered.ok()) {
       return covered;
@@ -150,7 +142,7 @@ class Merger {
     return absl::OkStatus();
   }
 
-  // Makes every list finite, ordered and at most k long; notes if it was not.
+  // Makes every list finite and ordered; notes if it was not, or too long.
   void Straighten(int32_t shard, ShardSearchReply* reply) {
     for (size_t q = 0; q < reply->results.size(); ++q) {
       std::vector<Hit>& hits = reply->results[q];
@@ -165,7 +157,7 @@ class Merger {
       if (!ordered) {
         std::stable_sort(hits.begin(), hits.end(), HitLess);
       }
-      const bool fits = static_cast<int64_t>(hits.size()) <= request_.k;
+      const bool fits = static_cast<int64_t>(hits.size()) <= reply->asked;
       if ((!finite || !ordered || !fits) && malformed_.empty()) {
         malformed_ = absl::StrCat("shard ", shard, " answered query ", q,
                                   !finite    ? " with distances not finite"
@@ -343,6 +335,18 @@ class Merger {
 };
 
 }  // namespace
+
+void RefuseUnfit(const SearchRequest& request, ShardReplies* replies) {
+  for (size_t i = 0; i < replies->size(); ++i) {
+    absl::StatusOr<ShardSearchReply>& reply = (*replies)[i];
+    if (reply.ok()) {
+      absl::Status fits = CheckFit(*reply, static_cast<int32_t>(i), request);
+      if (!fits.ok()) {
+        reply = std::move(fits);
+      }
+    }
+  }
+}
 
 absl::StatusOr<MergedSearch> MergeReplies(const SearchRequest& request,
                                           const CollectionSpec& spec,

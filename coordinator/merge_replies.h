@@ -8,8 +8,9 @@
 //   2. each slot of the collection was reported once, by its owner (in the view
 //      of one shard: each slot that it owns),
 //   3. each shard's live rows are those of its slots,
-//   4. every list was in order, finite and no longer than k,
-//   5. no id was met twice, in any query,
+//   4. every list was in order, finite and no longer than its shard was asked
+//      for,
+//   5. no id was met twice in the lists, in any query,
 //   6. on each shard, live = evaluated + ruled out + filtered for this query.
 // The first of these that fails, in this order, is `withheld`.
 // It proves accounting, not honesty.
@@ -33,10 +34,15 @@ struct MergedSearch {
   int64_t duplicate_ids = 0;
 };
 
+// Makes INTERNAL failures of replies that do not answer the request: another
+// shard's, or with another number of queries.
+void RefuseUnfit(const SearchRequest& request, ShardReplies* replies);
+
 // Merges by a p-way merge (index/top_k.h), then applies the offset. Vectors and
 // attributes follow their hit. `spec` is the collection in the catalogue of
-// version `catalogue_version`. A reply that does not fit the request counts as
-// INTERNAL from that shard.
+// version `catalogue_version`. Replies are those that the answer is to be made
+// of, each from one round (coordinator/search_rounds.h); unfit ones are
+// refused.
 //
 // Failures of shards: FAIL returns the first by shard id, naming it; ALLOW and
 // REQUIRE list them in Coverage, but return the first if no shard answered or

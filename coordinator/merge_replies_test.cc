@@ -74,6 +74,11 @@ ShardReplies TwoShards() {
 
 absl::StatusOr<MergedSearch> Merge(const SearchRequest& request,
                                    ShardReplies replies) {
+  for (auto& reply : replies) {
+    if (reply.ok()) {
+      reply->asked = request.k;
+    }
+  }
   return MergeReplies(request, Spec(), kVersion, std::move(replies));
 }
 

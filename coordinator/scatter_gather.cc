@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "api/status_details.h"
@@ -16,33 +17,37 @@ namespace {
 // Lives until the last shard has answered, which may be after the outcome.
 class Gatherer : public std::enable_shared_from_this<Gatherer> {
  public:
-  Gatherer(size_t shards, bool fail_fast, CallContext call,
+  Gatherer(size_t shards, size_t asked, bool fail_fast, CallContext call,
            Done<ShardReplies> done)
       : fail_fast_(fail_fast),
         call_(std::move(call)),
         stop_(std::make_shared<CancelToken>(call_.cancel)),
-        pending_(shards),
+        pending_(asked),
         replies_(shards),
         done_(std::move(done)) {}
 
   void Start(const ShardSet& shards,
-             const std::shared_ptr<const SearchRequest>& request,
+             const std::vector<std::shared_ptr<const SearchRequest>>& requests,
              absl::Duration reserve) {
     CallContext shard_call = ShardCall(call_, reserve);
     shard_call.cancel = stop_;
     for (size_t i = 0; i < shards->size(); ++i) {
+      if (requests[i] == nullptr) {
+        continue;
+      }
       if (decided()) {
         return;  // a shard failed at once: spare the rest
       }
-      (*shards)[i]->Search(request, shard_call,
-                           [self = shared_from_this(), i, watch = Stopwatch()](
-                               absl::StatusOr<ShardSearchReply> reply) {
-                             if (reply.ok()) {
-                               reply->times.round_trip_seconds =
-                                   watch.Seconds();
-                             }
-                             self->Accept(i, std::move(reply));
-                           });
+      (*shards)[i]->Search(
+          requests[i], shard_call,
+          [self = shared_from_this(), i, asked = requests[i]->k,
+           watch = Stopwatch()](absl::StatusOr<ShardSearchReply> reply) {
+            if (reply.ok()) {
+              reply->times.round_trip_seconds = watch.Seconds();
+              reply->asked = asked;
+            }
+            self->Accept(i, std::move(reply));
+          });
     }
   }
 
@@ -96,14 +101,20 @@ class Gatherer : public std::enable_shared_from_this<Gatherer> {
 }  // namespace
 
 void ScatterSearch(const ShardSet& shards,
-                   std::shared_ptr<const SearchRequest> request,
+                   std::vector<std::shared_ptr<const SearchRequest>> requests,
                    CallContext call, absl::Duration reserve,
                    Done<ShardReplies> done) {
-  const bool fail_fast =
-      request->partial_policy.kind == PartialPolicy::Kind::kFail;
-  std::make_shared<Gatherer>(shards->size(), fail_fast, std::move(call),
+  size_t asked = 0;
+  bool fail_fast = false;
+  for (const std::shared_ptr<const SearchRequest>& request : requests) {
+    if (request != nullptr) {
+      ++asked;
+      fail_fast = request->partial_policy.kind == PartialPolicy::Kind::kFail;
+    }
+  }
+  std::make_shared<Gatherer>(shards->size(), asked, fail_fast, std::move(call),
                              std::move(done))
-      ->Start(shards, request, reserve);
+      ->Start(shards, requests, reserve);
 }
 
 }  // namespace coterie

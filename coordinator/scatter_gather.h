@@ -1,4 +1,4 @@
-// One search sent to every shard, and the replies collected.
+// One search sent to shards, and the replies collected.
 //
 // Stateless; any thread. Nothing blocks: the thread of the deciding reply goes
 // on. What the replies mean is merge_replies' business.
@@ -20,16 +20,19 @@ namespace coterie {
 // Element i is shard i's answer.
 using ShardReplies = std::vector<absl::StatusOr<ShardSearchReply>>;
 
+// Element i of `requests` is for shard i; null: the shard is not asked and its
+// answer is left UNKNOWN. REQUIRES: one for each shard, at least one not null,
+// all of one partial policy.
 // Each shard gets the call's deadline less `reserve` (less half of what
 // remains, if that is less) and a token that follows the caller's. Round trips
-// are written into the replies' times.
+// and the k asked for are written into the replies.
 //
 // Under the FAIL policy the first failure, naming its shard, is the outcome at
 // once, and the other shards are told to stop. Under the other policies the
-// outcome is OK with every shard's answer or failure. When the caller has gone
-// away the outcome is CANCELLED.
+// outcome is OK with the answer or failure of every shard that was asked. When
+// the caller has gone away the outcome is CANCELLED.
 void ScatterSearch(const ShardSet& shards,
-                   std::shared_ptr<const SearchRequest> request,
+                   std::vector<std::shared_ptr<const SearchRequest>> requests,
                    CallContext call, absl::Duration reserve,
                    Done<ShardReplies> done);
 

@@ -29,12 +29,18 @@ class ScatterTest : public ::testing::Test {
         cluster.clients());
   }
 
-  Outcome<ShardReplies> Scatter(PartialPolicy::Kind kind,
-                                CallContext call = {}) {
+  // The same request to each of n shards.
+  static std::vector<std::shared_ptr<const SearchRequest>> ToAll(
+      size_t n, PartialPolicy::Kind kind) {
     auto request = std::make_shared<SearchRequest>(Nearest("c", {0}, 1));
     request->partial_policy.kind = kind;
+    return {n, request};
+  }
+
+  Outcome<ShardReplies> Scatter(PartialPolicy::Kind kind,
+                                CallContext call = {}) {
     Outcome<ShardReplies> outcome;
-    ScatterSearch(shards_, request, call, absl::Milliseconds(5),
+    ScatterSearch(shards_, ToAll(3, kind), call, absl::Milliseconds(5),
                   outcome.done());
     return outcome;
   }
@@ -58,6 +64,27 @@ TEST_F(ScatterTest, CollectsEveryReplyInOrderOfShards) {
     EXPECT_GE(reply->times.round_trip_seconds, 0);
   }
   EXPECT_GT((*replies)[0]->times.round_trip_seconds, 0);
+}
+
+TEST_F(ScatterTest, AsksOnlyWhoHasARequest) {
+  for (PartialPolicy::Kind kind :
+       {PartialPolicy::Kind::kFail, PartialPolicy::Kind::kAllow}) {
+    auto requests = ToAll(3, kind);
+    requests[0] = nullptr;
+    auto more = std::make_shared<SearchRequest>(*requests[2]);
+    more->k = 7;
+    requests[2] = more;
+    Outcome<ShardReplies> outcome;
+    ScatterSearch(shards_, requests, {}, absl::ZeroDuration(), outcome.done());
+    ASSERT_EQ(outcome.times(), 1);
+    const auto replies = outcome.Wait();
+    ASSERT_TRUE(replies.ok()) << replies.status();
+    ASSERT_EQ(replies->size(), 3u);
+    EXPECT_TRUE(absl::IsUnknown((*replies)[0].status()));
+    EXPECT_EQ((*replies)[1]->asked, 1);
+    EXPECT_EQ((*replies)[2]->asked, 7);
+  }
+  EXPECT_EQ(cluster_.shard(0).calls("Search"), 0);
 }
 
 TEST_F(ScatterTest, TheFirstFailureDecidesAndStopsTheOthers) {
@@ -151,10 +178,9 @@ TEST_F(ScatterTest, RepliesAndFailuresRacingDecideOnce) {
   for (int round = 0; round < 200; ++round) {
     for (PartialPolicy::Kind kind :
          {PartialPolicy::Kind::kFail, PartialPolicy::Kind::kAllow}) {
-      auto request = std::make_shared<SearchRequest>(Nearest("c", {0}, 1));
-      request->partial_policy.kind = kind;
       Outcome<ShardReplies> outcome;
-      ScatterSearch(shards, request, {}, absl::ZeroDuration(), outcome.done());
+      ScatterSearch(shards, ToAll(4, kind), {}, absl::ZeroDuration(),
+                    outcome.done());
       const auto replies = outcome.Wait();
       EXPECT_EQ(replies.ok(), kind == PartialPolicy::Kind::kAllow);
       EXPECT_EQ(outcome.times(), 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "coordinator/merge_replies.h"
 #include "coordinator/point_calls.h"
 #include "coordinator/scatter_gather.h"
+#include "coordinator/search_rounds.h"
 #include "coordinator/shard_deadline.h"
 #include "index/metric.h"
 
@@ -31,6 +33,15 @@ absl::Status NoSuchPoint(size_t query, PointId id, absl::string_view name) {
 
 bool SamePlacement(const CollectionSpec& a, const CollectionSpec& b) {
   return a.number == b.number && a.owner == b.owner;
+}
+
+// Adds what an answer cost that another has replaced.
+void AddWork(const ShardTimes& replaced, ShardTimes* times) {
+  times->rows_scanned += replaced.rows_scanned;
+  times->bytes_scanned += replaced.bytes_scanned;
+  times->queue_seconds += replaced.queue_seconds;
+  times->scan_seconds += replaced.scan_seconds;
+  times->round_trip_seconds += replaced.round_trip_seconds;
 }
 
 class SearchCall : public std::enable_shared_from_this<SearchCall> {
@@ -111,21 +122,62 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
   }
 
   void Scatter() {
+    std::vector<int32_t> all(context_->shards->size());
+    std::iota(all.begin(), all.end(), 0);
+    replies_.resize(all.size());
+    Ask(all, FirstAsk(*request_, *route_.spec));
+  }
+
+  // A round: these shards are asked for k neighbours of each query.
+  void Ask(std::vector<int32_t> shards, int64_t k) {
+    ++rounds_;
     std::shared_ptr<const SearchRequest> asked = request_;
-    if (request_->radius.has_value()) {
-      auto allowed = std::make_shared<SearchRequest>(*request_);
-      --allowed->k;
-      asked = std::move(allowed);
+    if (k != request_->k) {
+      auto other = std::make_shared<SearchRequest>(*request_);
+      other->k = k;
+      asked = std::move(other);
+    }
+    std::vector<std::shared_ptr<const SearchRequest>> requests(replies_.size());
+    for (const int32_t shard : shards) {
+      requests[static_cast<size_t>(shard)] = asked;
     }
     ScatterSearch(
-        context_->shards, std::move(asked), call_, context_->merge_reserve,
-        [self = shared_from_this()](absl::StatusOr<ShardReplies> replies) {
-          if (!replies.ok()) {
-            self->done_(replies.status());
+        context_->shards, std::move(requests), call_, context_->merge_reserve,
+        [self = shared_from_this(),
+         shards = std::move(shards)](absl::StatusOr<ShardReplies> round) {
+          if (!round.ok()) {
+            self->done_(round.status());
             return;
           }
-          self->Reconcile(*std::move(replies));
+          self->Accept(shards, *std::move(round));
         });
+  }
+
+  // Takes the answers of a round, each instead of what its shard said before.
+  void Accept(const std::vector<int32_t>& shards, ShardReplies round) {
+    AccountRound(shards, round);
+    for (const int32_t shard : shards) {
+      absl::StatusOr<ShardSearchReply>& reply =
+          replies_[static_cast<size_t>(shard)];
+      absl::StatusOr<ShardSearchReply> before = std::move(reply);
+      reply = std::move(round[static_cast<size_t>(shard)]);
+      if (before.ok()) {
+        cost_.bytes_saved -= before->link.bytes();
+        if (reply.ok()) {
+          AddWork(before->times, &reply->times);
+        }
+      }
+    }
+    const Stopwatch looking;
+    RefuseUnfit(*request_, &replies_);
+    std::vector<int32_t> cut_short = CutShort(*request_, replies_);
+    merge_seconds_ += looking.Seconds();
+    if (cut_short.empty()) {
+      cost_.bytes_saved += BytesNotSent(*request_, *route_.spec, replies_);
+      Reconcile();
+    } else {
+      Ask(std::move(cut_short), request_->k);
+    }
   }
 
   // Adds a request and its reply to the cost. Returns the seconds they should
@@ -137,50 +189,52 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
     return request_->profile ? context_->links.Predict(shard, use) : 0;
   }
 
-  void AccountAll(const ShardReplies& replies) {
-    double slowest = 0;
-    for (size_t i = 0; i < replies.size(); ++i) {
-      const auto shard = static_cast<int32_t>(i);
-      if (!replies[i].ok()) {
+  void AccountRound(const std::vector<int32_t>& shards,
+                    const ShardReplies& round) {
+    double slowest_link = 0;
+    double slowest_work = 0;
+    for (const int32_t shard : shards) {
+      const auto& reply = round[static_cast<size_t>(shard)];
+      if (!reply.ok()) {
         cost_.messages += 2;
         continue;
       }
-      const LinkUse& use = replies[i]->link;
-      slowest = std::max(slowest, Account(shard, use));
+      const ShardTimes& times = reply->times;
+      slowest_link = std::max(slowest_link, Account(shard, reply->link));
+      slowest_work =
+          std::max(slowest_work, times.queue_seconds + times.scan_seconds);
       // Only now, so that no call predicts itself.
-      context_->links.Observe(shard, use, replies[i]->times.round_trip_seconds);
+      context_->links.Observe(shard, reply->link, times.round_trip_seconds);
     }
-    cost_.predicted_seconds += slowest;
+    cost_.predicted_seconds += slowest_link;
+    cost_.compute_seconds += slowest_work;
   }
 
   // Compares the shards' catalogue versions with the route's.
-  void Reconcile(ShardReplies replies) {
-    AccountAll(replies);
+  void Reconcile() {
     const int64_t version = route_.catalogue->version;
     bool newer = false;
-    for (size_t i = 0; i < replies.size(); ++i) {
-      if (!replies[i].ok()) {
+    for (size_t i = 0; i < replies_.size(); ++i) {
+      if (!replies_[i].ok()) {
         continue;
       }
-      newer = newer || replies[i]->catalogue_version > version;
-      if (replies[i]->catalogue_version < version) {
+      newer = newer || replies_[i]->catalogue_version > version;
+      if (replies_[i]->catalogue_version < version) {
         context_->catalogue->RepairInBackground(static_cast<int32_t>(i));
       }
     }
     if (!newer) {
-      Merge(std::move(replies));
+      Merge();
       return;
     }
     context_->catalogue->Refresh(
         ShardCall(call_, context_->merge_reserve),
-        [self = shared_from_this(), replies = std::move(replies)](
-            absl::StatusOr<CatalogueSnapshot> fresh) mutable {
-          self->AfterRefresh(std::move(fresh), std::move(replies));
+        [self = shared_from_this()](absl::StatusOr<CatalogueSnapshot> fresh) {
+          self->AfterRefresh(std::move(fresh));
         });
   }
 
-  void AfterRefresh(absl::StatusOr<CatalogueSnapshot> fresh,
-                    ShardReplies replies) {
+  void AfterRefresh(absl::StatusOr<CatalogueSnapshot> fresh) {
     if (fresh.ok()) {
       const CollectionSpec* spec = (*fresh)->Find(request_->collection);
       if (spec == nullptr) {
@@ -196,13 +250,14 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
       route_ = CollectionRoute{*std::move(fresh), spec};
     }
     // Without a fresh catalogue the answer stands, uncertified.
-    Merge(std::move(replies));
+    Merge();
   }
 
-  void Merge(ShardReplies replies) {
+  void Merge() {
     const Stopwatch merging;
-    absl::StatusOr<MergedSearch> merged = MergeReplies(
-        *request_, *route_.spec, route_.catalogue->version, std::move(replies));
+    absl::StatusOr<MergedSearch> merged =
+        MergeReplies(*request_, *route_.spec, route_.catalogue->version,
+                     std::move(replies_));
     if (!merged.ok()) {
       done_(merged.status());
       return;
@@ -210,14 +265,11 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
     context_->duplicate_ids_met.fetch_add(merged->duplicate_ids,
                                           std::memory_order_relaxed);
     SearchReply& reply = merged->reply;
-    reply.merge_seconds = merging.Seconds();
+    reply.rounds = rounds_;
+    reply.merge_seconds = merge_seconds_ + merging.Seconds();
     reply.total_seconds = whole_.Seconds();
-    double slowest = 0;
-    for (const auto& [shard, times] : reply.shard_times) {
-      slowest = std::max(slowest, times.queue_seconds + times.scan_seconds);
-    }
-    cost_.compute_seconds = slowest;
-    cost_.measured_seconds = std::max(0.0, reply.total_seconds - slowest);
+    cost_.measured_seconds =
+        std::max(0.0, reply.total_seconds - cost_.compute_seconds);
     if (cost_.measured_seconds > 0) {
       cost_.ratio = cost_.compute_seconds / cost_.measured_seconds;
     }
@@ -231,6 +283,10 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
   CollectionRoute route_;
   const CallContext call_;
   Done<SearchReply> done_;
+  // By shard: the last answer, and what all cost. No two rounds overlap.
+  ShardReplies replies_;
+  int32_t rounds_ = 0;
+  double merge_seconds_ = 0;
   CommunicationCost cost_;
 };
 

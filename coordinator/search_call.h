@@ -1,4 +1,5 @@
-// One search over all shards: queries by id resolved, scattered, merged.
+// One search over all shards: queries by id resolved, scattered (in rounds, if
+// k is large: coordinator/search_rounds.h), merged.
 //
 // Stateless but for SearchContext; any thread. Nothing blocks.
 
@@ -41,8 +42,9 @@ absl::Status CheckQueries(const CollectionSpec& spec,
 
 // REQUIRES: request passed both checks. With a radius its k is one more than
 // the points allowed (api/search_convert.h); shards are told the number allowed
-// and refuse what is more by themselves.
-// Errors: NOT_FOUND naming queries[i] if
+// and refuse what is more by themselves. All rounds share the call's deadline;
+// a shard that fails in a later round is one that did not answer, since its
+// first answer could hide near points. Errors: NOT_FOUND naming queries[i] if
 // its id is not stored; those of ScatterSearch and MergeReplies; ABORTED if
 // another coordinator re-made the collection meanwhile (a second try may
 // succeed). A shard that answers at an older catalogue than the route's gets
