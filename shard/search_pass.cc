@@ -83,6 +83,7 @@ void SearchPass::LookForEnded() {
 }
 
 bool SearchPass::GoOn(Worker* worker) {
+  asks_.fetch_add(1, std::memory_order_relaxed);
   if (worker->asked++ % std::min(kMostAsks, parts_.size()) == 0) {
     LookForEnded();
   }

@@ -51,6 +51,13 @@ class SearchPass {
   // have left the pass ends.
   void Run(WorkQueue* queue);
 
+  // How often threads asked whether to go on, so far; any thread may look. One
+  // reads at most half a MiB before it asks again (index/exact_scan.h,
+  // index/certified_scan.h), so this bounds what is read once all calls have
+  // ended: what one ask allows a thread if there is one part, up to 16 with
+  // many.
+  int64_t asks() const { return asks_.load(std::memory_order_relaxed); }
+
   // Whether the part's call ended before its answer was complete.
   bool ended(size_t part) const { return ended_[part].load(); }
 
@@ -110,6 +117,7 @@ class SearchPass {
   std::vector<SharedThreshold> thresholds_;  // by query
   std::vector<std::atomic<bool>> ended_;     // by part
   std::atomic<size_t> ended_count_{0};
+  std::atomic<int64_t> asks_{0};
   std::vector<Worker> workers_;
 };
 
