@@ -35,7 +35,7 @@ struct RpcOptions {
   Limits limits;
   RpcObserver observer;                              // may be empty
   std::shared_ptr<WireCounters> counters = nullptr;  // may be null
-  // Of request bytes being handled; null: no bound.
+  // Of bytes that requests being handled take in memory; null: no bound.
   std::shared_ptr<ByteBudget> budget = nullptr;
 };
 
@@ -66,7 +66,8 @@ void CountSent(const google::protobuf::Message& message,
 void CountReceived(const google::protobuf::Message& message,
                    const RpcOptions& options);
 
-// Takes the request's bytes from the budget, if there is one.
+// Takes from the budget, if there is one, the bytes that the request takes in
+// memory. O(its messages).
 absl::Status ChargeRequest(const google::protobuf::Message& request,
                            ByteBudget* budget, ByteBudget::Lease* lease);
 

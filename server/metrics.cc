@@ -140,7 +140,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
   out.Gauge("coterie_resident_bytes", "Memory of the whole process.",
             static_cast<double>(ResidentBytes()));
   out.Gauge("coterie_inflight_request_bytes",
-            "Bytes of requests being handled.",
+            "Memory of requests being handled.",
             static_cast<double>(sources_.budget->used()));
   out.Gauge("coterie_inflight_request_limit_bytes",
             "Bound of coterie_inflight_request_bytes.",

@@ -61,10 +61,11 @@ ABSL_FLAG(int64_t, merge_bytes, 0,
           "Bytes that merging segments may take beside the rows, all shards of "
           "this process together; larger merges are not done. 0 means a "
           "twentieth of the memory that the process may use.");
-ABSL_FLAG(int64_t, max_inflight_bytes, 0,
-          "Bytes of requests handled at once; more are refused with "
-          "RESOURCE_EXHAUSTED at once. 0: a tenth of the memory this process "
-          "may use (machine or cgroup).");
+ABSL_FLAG(
+    int64_t, max_inflight_bytes, 0,
+    "Bytes that requests handled at once take in memory; more are refused "
+    "with RESOURCE_EXHAUSTED at once. 0: a tenth of the memory this "
+    "process may use (machine or cgroup).");
 ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
           "After SIGTERM: how long calls are still taken while health says "
           "NOT_SERVING, so that load balancers can look away, e.g. 5s.");

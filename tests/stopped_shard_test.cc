@@ -11,18 +11,21 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "api/grpc_status.h"
@@ -88,7 +91,7 @@ class StoppedShard : public testing::Test {
         testing::TempDir(), "/",
         testing::UnitTest::GetInstance()->current_test_info()->name());
     ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
-    std::string shards;
+    std::string& shards = shard_addresses_;
     for (int i = 0; i < 2; ++i) {
       shards_[i] = std::make_unique<ServerProcess>(
           absl::StrCat(folder, "/", i),
@@ -102,7 +105,7 @@ class StoppedShard : public testing::Test {
         folder,
         std::vector<std::string>{"--role=coordinator", "--shards=" + shards});
     ASSERT_FALSE(coordinator_->address().empty());
-    const auto channel = NewChannel();
+    const auto channel = NewChannel(*coordinator_);
     collections_ = v1::CollectionService::NewStub(channel);
     points_ = v1::PointService::NewStub(channel);
     search_ = v1::SearchService::NewStub(channel);
@@ -119,12 +122,12 @@ class StoppedShard : public testing::Test {
   }
 
   // A connection of its own.
-  std::shared_ptr<grpc::Channel> NewChannel() const {
+  static std::shared_ptr<grpc::Channel> NewChannel(const ServerProcess& to) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(16 << 20);
     return grpc::CreateCustomChannel(
-        coordinator_->address(), grpc::InsecureChannelCredentials(), arguments);
+        to.address(), grpc::InsecureChannelCredentials(), arguments);
   }
 
   // --- Calls ---
@@ -242,6 +245,7 @@ class StoppedShard : public testing::Test {
   }
 
   std::unique_ptr<ServerProcess> shards_[2];
+  std::string shard_addresses_;
   std::unique_ptr<ServerProcess> coordinator_;
   std::unique_ptr<v1::CollectionService::Stub> collections_;
   std::unique_ptr<v1::PointService::Stub> points_;
@@ -286,6 +290,18 @@ TEST_F(StoppedShard, NoCallOutlivesItsDeadlineAndAllWorksAfterwards) {
       status = Within(absl::Seconds(10), call);
     } while (absl::IsUnavailable(status));
     EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_F(StoppedShard, NoShardAnsweringIsADeadlineNeverAnEmptyAnswer) {
+  for (const auto& shard : shards_) shard->Signal(SIGSTOP);
+  for (const Call& search :
+       {Search(nullptr), Search([](auto* policy) { policy->mutable_allow(); }),
+        Search([](auto* policy) {
+          policy->mutable_require()->set_min_ratio(0.1);
+        })}) {
+    const absl::Status status = Within(absl::Milliseconds(50), search);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   }
 }
 
@@ -340,6 +356,142 @@ TEST_F(StoppedShard, AReaderThatStandsStillCostsPagesNotTheCollection) {
     EXPECT_EQ(readers[static_cast<size_t>(i)]->Finish().error_code(),
               grpc::StatusCode::CANCELLED);
   }
+}
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr int64_t kMostGrowth = int64_t{800} << 20;  // what is freed stays
+#else
+constexpr int64_t kMostGrowth = int64_t{256} << 20;
+#endif
+
+// Beside a coordinator that may handle 16 MiB of requests at once.
+class PileUp : public StoppedShard {
+ protected:
+  static constexpr size_t kCalls = 192;
+  static constexpr size_t kChannels = 8;
+
+  void SetUp() override {
+    StoppedShard::SetUp();
+    bounded_ = std::make_unique<ServerProcess>(
+        testing::TempDir() + "/bounded",
+        std::vector<std::string>{
+            "--role=coordinator", "--shards=" + shard_addresses_,
+            absl::StrCat("--max_inflight_bytes=", 16 << 20)});
+    ASSERT_FALSE(bounded_->address().empty());
+    for (size_t i = 0; i < kChannels; ++i) {
+      const auto channel = NewChannel(*bounded_);
+      writers_.push_back(v1::PointService::NewStub(channel));
+      readers_.push_back(v1::SearchService::NewStub(channel));
+    }
+  }
+
+  // `count` vectors of `dimension`, to upsert into and to look for in it.
+  void Fill(const std::string& collection, int count, int dimension) {
+    upsert_.set_collection(collection);
+    search_for_.set_collection(collection);
+    search_for_.set_k(1);
+    for (int i = 0; i < count; ++i) {
+      v1::Point* point = upsert_.add_points();
+      point->set_id(static_cast<uint64_t>(i));
+      point->mutable_vector()->mutable_values()->mutable_values()->Resize(
+          dimension, static_cast<float>(i));
+      *search_for_.add_queries()->mutable_vector() = point->vector();
+    }
+  }
+
+  absl::Status UpsertOnce(size_t channel) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(30)));
+    v1::UpsertResponse response;
+    return FromGrpcStatus(
+        writers_[channel]->Upsert(&context, upsert_, &response));
+  }
+
+  struct UnderWay {
+    grpc::ClientContext context;
+    v1::UpsertResponse upserted;
+    v1::SearchResponse found;
+    absl::Status status;
+    absl::Notification ended;
+  };
+
+  void Start(size_t i, UnderWay* call) {
+    const auto end = [this, call](const grpc::Status& status) {
+      call->status = FromGrpcStatus(status);
+      ++ended_;
+      call->ended.Notify();
+    };
+    const size_t channel = i / 2 % kChannels;
+    if (i % 2 == 0) {
+      writers_[channel]->async()->Upsert(&call->context, &upsert_,
+                                         &call->upserted, end);
+    } else {
+      readers_[channel]->async()->Search(&call->context, &search_for_,
+                                         &call->found, end);
+    }
+  }
+
+  // Sends upserts and searches, all at once, while a shard stands still: those
+  // that find no room are told so at once and when to come back, the memory
+  // stays bounded, and everything works afterwards.
+  void ExpectBounded() {
+    shards_[1]->Signal(SIGSTOP);
+    const int64_t before = bounded_->ResidentBytes();
+    const auto deadline = absl::ToChronoTime(absl::Now() + absl::Seconds(30));
+    std::vector<UnderWay> calls(kCalls);
+    for (size_t i = 0; i < kCalls; ++i) {
+      calls[i].context.set_deadline(deadline);
+      Start(i, &calls[i]);
+    }
+    int64_t most = before;
+    int refused = 0;
+    while (ended_ < static_cast<int>(kCalls) * 3 / 4) {
+      most = std::max(most, bounded_->ResidentBytes());
+      std::this_thread::yield();
+    }
+    shards_[1]->Signal(SIGCONT);
+    for (UnderWay& call : calls) {
+      call.ended.WaitForNotification();
+      if (absl::IsResourceExhausted(call.status)) {
+        ++refused;
+        EXPECT_TRUE(RetryAfterOf(call.status).has_value()) << call.status;
+      } else {
+        EXPECT_TRUE(call.status.ok()) << call.status;
+      }
+    }
+    std::cout << kCalls << " calls: " << refused << " refused, memory grew by "
+              << ((most - before) >> 20) << " MiB\n";
+    EXPECT_GE(refused, static_cast<int>(kCalls / 2));
+    EXPECT_LT(most - before, kMostGrowth);
+    EXPECT_TRUE(UpsertOnce(0).ok());
+  }
+
+  std::unique_ptr<ServerProcess> bounded_;
+  std::vector<std::unique_ptr<v1::PointService::Stub>> writers_;
+  std::vector<std::unique_ptr<v1::SearchService::Stub>> readers_;
+  v1::UpsertRequest upsert_;
+  v1::SearchRequest search_for_;
+  std::atomic<int> ended_{0};
+};
+
+TEST_F(PileUp, OfLargeCallsIsBoundedAndRefusedAtOnce) {
+  v1::CreateCollectionRequest create;
+  create.mutable_collection()->set_name("wide");
+  create.mutable_collection()->set_dimension(1024);
+  create.mutable_collection()->set_metric(v1::SQUARED_L2);
+  v1::CreateCollectionResponse created;
+  grpc::ClientContext creating;
+  ASSERT_TRUE(collections_->CreateCollection(&creating, create, &created).ok());
+  Fill("wide", 256, 1024);  // 1 MiB
+  ASSERT_TRUE(UpsertOnce(0).ok());
+  ExpectBounded();
+}
+
+// On the wire they have 64 to 100 KiB, all together hardly more than the bound.
+TEST_F(PileUp, OfManySmallThingsIsBoundedByWhatTheyTakeInMemory) {
+  Fill("c", 4096, 2);
+  ASSERT_TRUE(UpsertOnce(0).ok());
+  ExpectBounded();
 }
 
 }  // namespace
