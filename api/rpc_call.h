@@ -48,6 +48,10 @@ inline constexpr absl::Duration kDescribeDeadline = absl::Seconds(10);
 // Back-pressure makes a scan as slow as its reader.
 inline constexpr absl::Duration kScanDeadline = absl::Hours(1);
 
+// Servers take pings of idle clients as often as this; faster ones are sent
+// away (GOAWAY too_many_pings).
+inline constexpr absl::Duration kLeastPingInterval = absl::Seconds(10);
+
 // The caller's deadline, or `otherwise` from now.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context,
                       absl::Duration otherwise);

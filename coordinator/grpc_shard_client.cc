@@ -12,7 +12,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "api/link_use.h"
+#include "api/rpc_call.h"
 #include "api/shard_convert.h"
 #include "api/v1/shard.grpc.pb.h"
 #include "coordinator/remote_scan.h"
@@ -20,6 +22,9 @@
 
 namespace coterie {
 namespace {
+
+constexpr absl::Duration kPingInterval = absl::Seconds(15);
+static_assert(kPingInterval > kLeastPingInterval, "shards would hang up");
 
 // One unary RPC under way.
 template <typename Request, typename Response, typename Reply>
@@ -251,7 +256,8 @@ std::shared_ptr<grpc::Channel> MakeShardChannel(const std::string& address,
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(most);
   arguments.SetMaxSendMessageSize(most);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 15000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(kPingInterval)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

@@ -331,9 +331,9 @@ class Server::Impl {
     builder->SetResourceQuota(quota);
     // A second server on the same port has to fail, not share it.
     builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    // Clients may keep idle channels alive with pings every 10 s or slower.
     builder->AddChannelArgument(
-        GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
+        GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+        static_cast<int>(absl::ToInt64Milliseconds(kLeastPingInterval)));
     builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   }

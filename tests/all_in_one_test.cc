@@ -3,12 +3,17 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/grpc_status.h"
 #include "api/status_details.h"
 #include "api/v1/cluster.grpc.pb.h"
@@ -400,6 +405,37 @@ TEST_F(AllInOne, OneMessageLimitHoldsBothWaysAndNamesItself) {
   EXPECT_EQ(over.code(), absl::StatusCode::kResourceExhausted) << over;
   EXPECT_THAT(std::string(over.message()), HasSubstr("16777216"));
   EXPECT_THAT(Ids("c", rows[3].second, 1), ElementsAre(3));
+}
+
+// IDLE_SECONDS in the environment says for how long a channel idles.
+TEST_F(AllInOne, IdleChannelsMayPingAsDocumentedAndNotFaster) {
+  const auto pinging = [this](int milliseconds) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    auto channel = grpc::CreateCustomChannel(
+        server_->address(), grpc::InsecureChannelCredentials(), arguments);
+    EXPECT_EQ(CheckHealth(channel, ""), "SERVING");
+    return channel;
+  };
+  const auto after = [](absl::Duration wait) {
+    return absl::ToChronoTime(absl::Now() + wait);
+  };
+  const auto documented = pinging(15000);
+  const auto fast = pinging(1000);
+  EXPECT_TRUE(
+      fast->WaitForStateChange(GRPC_CHANNEL_READY, after(absl::Seconds(60))))
+      << "too many pings";
+  const char* text = std::getenv("IDLE_SECONDS");
+  int64_t seconds = 1;
+  if (text != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(text, &seconds));
+  }
+  EXPECT_FALSE(documented->WaitForStateChange(GRPC_CHANNEL_READY,
+                                              after(absl::Seconds(seconds))));
+  EXPECT_EQ(CheckHealth(documented, ""), "SERVING");
 }
 
 TEST_F(AllInOne, SecondServerOnTheSameAddressOrFolderIsRefused) {
