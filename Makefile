@@ -32,7 +32,7 @@ test-long: deps ## The long tier: more seeds, hundreds of kills
 test-asan: deps ## Tests under AddressSanitizer and UBSan
 	@tools/run_tests.sh --config=asan
 
-test-tsan: deps ## Tests without gRPC under ThreadSanitizer
+test-tsan: deps ## Tests with threads, without gRPC, under ThreadSanitizer
 	@tools/run_tests.sh --config=tsan
 
 fuzz: deps ## libFuzzer on every decoder, SECONDS=60 each (needs clang)

@@ -2,8 +2,9 @@
 # Runs the test suite and closes with "N passed, N failed".
 #   --long          the long tier (targets tagged "long")
 #   --config=asan   AddressSanitizer and UBSan
-#   --config=tsan   ThreadSanitizer, over tests without gRPC and protobuf: the
-#                   prebuilt libraries are not instrumented
+#   --config=tsan   ThreadSanitizer, over tests with threads (of code that locks,
+#                   or named below), without gRPC and protobuf: the prebuilt
+#                   libraries are not instrumented
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +12,12 @@ case "${1:-}" in
   --long) mapfile -t targets < <(bazel query --noshow_progress \
     'attr(tags, "\blong\b", tests(//...))' 2>/dev/null); flags=() ;;
   --config=tsan) mapfile -t targets < <(bazel query --noshow_progress \
-    'tests(//...) except attr(tags, manual, //...)
+    'tests(//...)
+     intersect (rdeps(//..., //sync:mutex) union set(
+       //api:byte_budget_test //api:call_test //index:certified_scanner_test
+       //index:exact_scan_test //index:lsh_test //index:tree_test
+       //training:kmeans_test //training:sgd_update_test))
+     except attr(tags, manual, //...)
      except rdeps(//..., @system//:grpc + @system//:protobuf)' \
     2>/dev/null); flags=(--config=tsan --build_tests_only) ;;
   --config=*) targets=(//...); flags=("$1" --build_tests_only) ;;
