@@ -16,9 +16,12 @@ namespace {
 #define COTERIE_INLINE inline __attribute__((always_inline))
 
 typedef float Lanes __attribute__((vector_size(64)));
+// Blocks mostly lie on 64-byte boundaries, but nothing depends on it.
+typedef float UnalignedLanes
+    __attribute__((vector_size(64), aligned(4), may_alias));
 
 COTERIE_INLINE Lanes Load(const float* p) {
-  return *reinterpret_cast<const Lanes*>(p);
+  return *reinterpret_cast<const UnalignedLanes*>(p);
 }
 
 COTERIE_INLINE Lanes Max(Lanes a, Lanes b) { return a > b ? a : b; }
