@@ -379,6 +379,57 @@ TEST(ShardWire, AProfiledSearchTellsWhatItCost) {
   EXPECT_LT(reply->cost.predicted_seconds, 60);
 }
 
+TEST(ShardWire, BytesSavedAreWhatAskingForKAtOnceWouldHaveCost) {
+  std::vector<std::unique_ptr<ServedShard>> served;
+  std::vector<std::shared_ptr<ShardClient>> clients;
+  for (int32_t i = 0; i < 4; ++i) {
+    ShardOptions options = OnlyShard();
+    options.shard_id = i;
+    options.shards_total = 4;
+    served.push_back(std::make_unique<ServedShard>(options));
+    clients.push_back(served.back()->OverGrpc());
+  }
+  auto coordinator = Coordinator::Create(clients, {});
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  CollectionSpec spec;
+  spec.name = "c";
+  spec.dimension = 2;
+  ASSERT_TRUE(Await<CollectionSpec>([&](Done<CollectionSpec> done) {
+                (*coordinator)->CreateCollection(spec, {}, std::move(done));
+              }).ok());
+  WriteBatch batch;
+  batch.collection = "c";
+  for (PointId id = 0; id < 4000; ++id) {
+    batch.upserts.push_back({id, {static_cast<float>(id), 0}, {}});
+  }
+  ASSERT_TRUE(Await<WriteReply>([&](Done<WriteReply> done) {
+                (*coordinator)->Upsert(batch, {}, std::move(done));
+              }).ok());
+  SearchRequest request = Nearest(1000);
+  request.with_vectors = true;
+  int64_t at_once = 0;
+  for (const auto& client : clients) {
+    const auto reply = Await<ShardSearchReply>([&](Done<ShardSearchReply> d) {
+      client->Search(std::make_shared<SearchRequest>(request), {},
+                     std::move(d));
+    });
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    at_once += reply->link.bytes_received;
+  }
+  const auto reply = Await<SearchReply>([&](Done<SearchReply> done) {
+    (*coordinator)->Search(request, {}, std::move(done));
+  });
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->results[0].exact) << reply->certificate.withheld;
+  ASSERT_EQ(reply->results[0].hits.size(), 1000u);
+  EXPECT_EQ(reply->rounds, 1);
+  EXPECT_LT(reply->cost.bytes_received, at_once / 2);
+  // Lengths and counts, too, take a few bytes less.
+  EXPECT_NEAR(
+      static_cast<double>(reply->cost.bytes_received + reply->cost.bytes_saved),
+      static_cast<double>(at_once), 100.0);
+}
+
 TEST(ShardWire, WithinTheProcessNoByteIsSent) {
   ServedShard served(OnlyShard());
   Fill(*served.InProcess(), 100);
