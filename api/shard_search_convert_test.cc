@@ -124,7 +124,7 @@ void ExpectSame(const ShardTimes& a, const ShardTimes& b) {
 
 void ExpectSame(const ShardSearchReply& a, const ShardSearchReply& b) {
   const auto& [shard_id, version, sequence, rows, slots, results, accounts,
-               times, link] = a;
+               times, link, asked] = a;
   EXPECT_EQ(shard_id, b.shard_id);
   EXPECT_EQ(version, b.catalogue_version);
   EXPECT_EQ(sequence, b.sequence);
@@ -154,6 +154,7 @@ void ExpectSame(const ShardSearchReply& a, const ShardSearchReply& b) {
   }
   ExpectSame(times, b.times);
   EXPECT_EQ(link.bytes(), 0);  // the client's
+  EXPECT_EQ(asked, 0);         // the coordinator's
 }
 
 v1::ShardSearchResponse Encoded(const ShardSearchReply& reply) {
