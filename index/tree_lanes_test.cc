@@ -46,8 +46,8 @@ float Wild(std::mt19937_64& random) {
 }
 
 struct Block {
-  alignas(64) float rows[kMaxBlocks * 20 * kLanes];
-  alignas(64) float boxes[2 * 20 * kLanes];
+  float rows[kMaxBlocks * 20 * kLanes];
+  float boxes[2 * 20 * kLanes];
 };
 
 // Four rows in each box.
