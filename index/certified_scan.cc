@@ -181,8 +181,8 @@ class CertifiedScanner::Impl {
     int64_t groups = FirstGroups(first, last);
     Chunk chunk;
     int64_t live_rows = 0;
-    for (int64_t row = begin / kGroupRows * kGroupRows; row < end;
-         row += chunk.groups * kGroupRows) {
+    for (int64_t row = FirstLive(begin / kGroupRows * kGroupRows, end);
+         row < end; row = FirstLive(row + chunk.groups * kGroupRows, end)) {
       live_rows += FillChunk(row, groups, begin, end, chunk);
       groups = std::min(2 * groups, max_groups_);
       for (size_t i = first; i < last;
@@ -222,7 +222,16 @@ class CertifiedScanner::Impl {
     packed_is_stale_ = false;
   }
 
-  // Returns how many rows are live.
+  // The first group from `row` on that has a live row, or where it would be
+  // beyond `end`.
+  int64_t FirstLive(int64_t row, int64_t end) const {
+    if (rows_.live == nullptr) return row;
+    while (row < end && rows_.live[row / 64] == 0) row += kGroupRows;
+    return row;
+  }
+
+  // Returns how many rows are live. A chunk ends before a group without any: a
+  // filter may leave few rows, and codes of the others need not be read.
   int64_t FillChunk(int64_t row, int64_t groups, int64_t begin, int64_t end_row,
                     Chunk& chunk) {
     const int64_t panel_end = (row / kPanelRows + 1) * kPanelRows;
@@ -234,6 +243,10 @@ class CertifiedScanner::Impl {
       const int64_t first = row + g * kGroupRows;
       uint64_t word = ~uint64_t{0};
       if (rows_.live != nullptr) word = rows_.live[first / 64];
+      if (word == 0 && g > 0) {
+        chunk.groups = g;
+        break;
+      }
       if (first < begin) word &= ~uint64_t{0} << (begin - first);
       if (end_row - first < kGroupRows) {
         word &= ~(~uint64_t{0} << (end_row - first));

@@ -36,7 +36,9 @@ struct ScanRows {
   // Canonical squared norm of each row (CanonicalSquaredNorm); required for
   // INNER_PRODUCT and COSINE, ignored for SQUARED_L2.
   const double* squared_norms = nullptr;
-  // Bit i of word i/64 set: row i is live and admitted. Null: all rows are.
+  // Bit i of word i/64 set: row i is live, and admitted by the search's filter
+  // (index/row_set.h). Null: all rows are. What is not admitted costs no
+  // distance, and where many rows together are not, no reading either.
   const uint64_t* live = nullptr;
 };
 

@@ -409,6 +409,52 @@ TEST_P(EveryKind, EqualsTheDefinitionOnAllDataWithDeletionsAndRadii) {
   }
 }
 
+// lancedb/lancedb#511: a filter after the cut left few or no rows.
+TEST_P(EveryKind, FindsTheOnlyRowThatAFilterAdmits) {
+  Points points{.d = 1, .ids = {}, .data = {}, .dead = {}};
+  for (PointId id = 1; id <= 100; ++id) {
+    points.ids.push_back(id);
+    points.data.push_back(static_cast<float>(id));
+    points.dead.push_back(id != 60);
+  }
+  EXPECT_THAT(Ids(Metric::kSquaredL2, points, {0}, 5), ElementsAre(60));
+}
+
+// Rows that a filter leaves out are as if they were dead: few of all, strewn
+// about, or in one place, as when the filter goes with the ids.
+TEST_P(EveryKind, FindsKOfTheRowsAdmittedHoweverFewTheyAre) {
+  std::mt19937_64 random(TestSeed());
+  constexpr int64_t kRows = 6000;
+  const TestVectors data =
+      MakeTestVectors("gaussian", kRows, 4, 24, true, random);
+  for (const int64_t every : {2, 10, 100, 1000}) {
+    for (const bool together : {false, true}) {
+      Points points{.d = 24, .ids = {}, .data = data.rows, .dead = {}};
+      const int64_t start =
+          static_cast<int64_t>(random() % static_cast<uint64_t>(kRows / 2));
+      int64_t admitted = 0;
+      for (int64_t i = 0; i < kRows; ++i) {
+        points.ids.push_back(random());
+        points.dead.push_back(
+            together ? i < start || i >= start + kRows / every
+                     : random() % static_cast<uint64_t>(every) != 0);
+        admitted += points.dead.back() ? 0 : 1;
+      }
+      const Metric metric = kMetrics[random() % 3];
+      const Outcome outcome = Of(metric, points)->Search(data.queries, 10);
+      for (size_t q = 0; q < 4; ++q) {
+        ASSERT_EQ(outcome.answers[q],
+                  Canonical(metric, points,
+                            data.queries_view().row(static_cast<int64_t>(q)),
+                            10, kInfinity))
+            << "1 in " << every << ", together " << together << " seed "
+            << TestSeed();
+        EXPECT_EQ(outcome.accounted[q], admitted);
+      }
+    }
+  }
+}
+
 TEST_P(EveryKind, StopsBeforeTheFirstRowAndInBetween) {
   std::mt19937_64 random(TestSeed());
   const TestVectors data =

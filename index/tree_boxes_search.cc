@@ -254,13 +254,14 @@ class BoxSearch {
     const ScanRows& rows = segment.rows;
     const int64_t first = leaf * kLeafRows;
     const int64_t count = std::min(kLeafRows, tree.n_ - first);
+    const uint64_t live = LiveBits(rows.live, first, count);
+    if (live == 0) return 0;
     const float* data = rows.rows.data + first * rows.rows.stride;
     __builtin_prefetch(rows.ids + first);
     __builtin_prefetch(data);
     __builtin_prefetch(data + 16);
     const float* lanes = tree.lanes_.data() + first * tree.d_;
     const int64_t blocks = (count + kLanes - 1) / kLanes;
-    const uint64_t live = LiveBits(rows.live, first, count);
     float cut = row_cut_;
     if (cut == kInfinity && queries_.metric() == Metric::kSquaredL2) {
       cut = FirstCut(lanes, blocks, live, top.k());

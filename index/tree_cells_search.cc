@@ -323,6 +323,7 @@ class CellSearch {
     const CertifiedCodes& codes = *segment.codes;
     const CertifiedQueries& coded = *coded_[s];
     uint64_t live[kChunkGroups];
+    uint64_t any = 0;
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t first = row + g * kGroupRows;
       const int64_t from = std::clamp(begin - first, int64_t{0}, kGroupRows);
@@ -331,7 +332,9 @@ class CellSearch {
                     ? 0
                     : LiveBits(segment.rows.live, first + from, to - from)
                           << from;
+      any |= live[g];
     }
+    if (any == 0) return true;
     const CertifiedCut cut = CutFor(codes, coded.query(query_),
                                     PanelOver(codes, begin, end), threshold_);
     const CodeTile tile = {.codes = codes.block(row),
