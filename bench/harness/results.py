@@ -9,15 +9,33 @@ OUT = "bench/out"
 
 
 class Results:
-    """Collects the results of one benchmark; writes each as it comes."""
+    """Collects the results of one benchmark; writes each as it comes.
 
-    def __init__(self, bench):
+    `build` names the code that is measured. With RESUME=1 in the environment
+    the lines of an earlier run of the same build stay: `has` tells which.
+    """
+
+    def __init__(self, bench, build=None):
         self.bench = bench
-        self.lines = []
+        self.build = build
+        self.lines = self._kept()
         self.command = os.environ.get("BENCH_COMMAND", "make bench-" + bench)
         self.machine = machine.describe()
         os.makedirs(OUT, exist_ok=True)
         self.file = open(f"{OUT}/{bench}.jsonl", "w", encoding="utf-8")
+        for line in self.lines:
+            self.file.write(json.dumps(line) + "\n")
+
+    def _kept(self):
+        path = f"{OUT}/{self.bench}.jsonl"
+        if os.environ.get("RESUME") != "1" or not os.path.exists(path):
+            return []
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        return [line for line in lines if line.get("build") == self.build]
+
+    def has(self, case):
+        return any(line["case"] == case for line in self.lines)
 
     def add(self, case, metric, unit, ours, peer, peer_name, checked, runs,
             less_is_better=True, **more):
@@ -35,6 +53,8 @@ class Results:
             "machine": self.machine,
         }
         line.update(more)
+        if self.build:
+            line["build"] = self.build
         self.lines.append(line)
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
