@@ -2,13 +2,6 @@
 
 namespace coterie {
 
-uint64_t SplitMix64(uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
 int32_t SlotOf(PointId id, int32_t slots) {
   return static_cast<int32_t>(SplitMix64(id) % static_cast<uint64_t>(slots));
 }

@@ -6,14 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "index/split_mix.h"
 #include "index/vectors.h"
 
 namespace coterie {
-
-// SplitMix64's output function (Steele, Lea, Flood 2014): a bijection of 64
-// bits with full avalanche. Frozen: data on disk is placed by it
-// (placement_test holds golden values).
-uint64_t SplitMix64(uint64_t x);
 
 // The slot of a point: SplitMix64(id) mod slots. REQUIRES: slots >= 1.
 int32_t SlotOf(PointId id, int32_t slots);

@@ -6,14 +6,13 @@
 
 #include <cstdint>
 
+#include "index/split_mix.h"
+
 namespace coterie::internal_lsh {
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) over both.
+// Value `number` of the generator SplitMix64 that begins at `seed`.
 inline uint64_t Mix(uint64_t seed, int64_t number) {
-  uint64_t z = seed + (static_cast<uint64_t>(number) + 1) * 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
+  return SplitMix64(seed + static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15);
 }
 
 }  // namespace coterie::internal_lsh

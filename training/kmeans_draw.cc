@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "training/draw.h"
+
 namespace coterie {
 
 double NegativeLog(double u) {

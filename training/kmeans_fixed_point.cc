@@ -11,7 +11,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/types/span.h"
 #include "index/metric.h"
-#include "training/kmeans_draw.h"
+#include "training/draw.h"
 #include "training/kmeans_rows.h"
 
 namespace coterie {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
-#include "training/kmeans_draw.h"
+#include "training/draw.h"
 #include "training/kmeans_messages.h"
 #include "training/kmeans_rows.h"
 #include "training/kmeans_shard.h"

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
-#include "training/kmeans_draw.h"
+#include "training/draw.h"
 #include "training/kmeans_fixed_point.h"
 #include "training/kmeans_messages.h"
 #include "training/kmeans_rows.h"

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "index/vectors.h"
+#include "training/draw.h"
 #include "training/kmeans_draw.h"
 #include "training/kmeans_fixed_point.h"
 #include "training/kmeans_messages.h"

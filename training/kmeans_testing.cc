@@ -21,7 +21,7 @@
 #include "index/distance.h"
 #include "index/metric.h"
 #include "index/vectors.h"
-#include "training/kmeans_draw.h"
+#include "training/draw.h"
 #include "training/kmeans_job.h"
 #include "training/kmeans_local.h"
 #include "training/kmeans_rows.h"

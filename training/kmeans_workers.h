@@ -1,32 +1,13 @@
-// How a k-means step runs on several threads: the caller says.
+// The threads of a k-means step, which are called its workers.
 
 #ifndef COTERIE_TRAINING_KMEANS_WORKERS_H_
 #define COTERIE_TRAINING_KMEANS_WORKERS_H_
 
-#include <cstdint>
-#include <functional>
-
-#include "absl/functional/function_ref.h"
+#include "training/step_threads.h"
 
 namespace coterie {
 
-struct KMeansWorkers {
-  using Body = absl::FunctionRef<void(int32_t worker, int64_t task)>;
-
-  // Workers are numbered from 0 to below this.
-  int32_t count = 1;
-  // Calls body(worker, task) for each task in [0, tasks) and returns when all
-  // have ended; a worker runs one task at a time. Null: on the calling thread.
-  std::function<void(int64_t tasks, Body body)> run;
-
-  void ForEach(int64_t tasks, Body body) const {
-    if (run) {
-      run(tasks, body);
-      return;
-    }
-    for (int64_t task = 0; task < tasks; ++task) body(0, task);
-  }
-};
+using KMeansWorkers = StepThreads;
 
 }  // namespace coterie
 

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "training/draw.h"
 #include "training/sgd_draw.h"
 #include "training/sgd_job.h"
 #include "training/sgd_simulation.h"
@@ -75,8 +76,8 @@ struct Fleet {
     SgdSimulation simulation(data, kShards, ByWorker(data, kShards, kShards));
     simulation.seconds = [slower](int32_t shard, int64_t number) {
       const double jitter =
-          SgdUniform(SgdHash(SgdDraw::kStart, {static_cast<uint64_t>(shard),
-                                               static_cast<uint64_t>(number)}));
+          UniformOf(SgdHash(SgdDraw::kStart, {static_cast<uint64_t>(shard),
+                                              static_cast<uint64_t>(number)}));
       return (0.9 + 0.2 * jitter) * (shard == 0 ? slower : 1);
     };
     Result result;

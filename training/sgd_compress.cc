@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "training/draw.h"
 #include "training/sgd_draw.h"
 
 namespace coterie {
@@ -46,7 +47,7 @@ bool SendsWhole(const SgdTask& task, int64_t step, int32_t worker) {
   const uint64_t hash = SgdHash(
       SgdDraw::kWhole,
       {task.seed, static_cast<uint64_t>(step), static_cast<uint64_t>(worker)});
-  return SgdUniform(hash) < task.send_probability;
+  return UniformOf(hash) < task.send_probability;
 }
 
 // x to a multiple of 2^(its exponent - bits), at least 2^lowest, ties to even.
@@ -116,7 +117,7 @@ absl::StatusOr<SgdPayload> CompressQsgd(const SgdTask& task, int64_t step,
   for (size_t j = 0; j < v.size(); ++j) {
     const double at = std::abs(v[j]) / payload.scale * task.levels;
     const double u =
-        SgdUniform(SgdHash(SgdDraw::kDither, {key, static_cast<uint64_t>(j)}));
+        UniformOf(SgdHash(SgdDraw::kDither, {key, static_cast<uint64_t>(j)}));
     const double level = std::floor(at) + (at - std::floor(at) > u ? 1 : 0);
     payload.values[j] = v[j] < 0 ? 0 - level : level;
   }

@@ -6,16 +6,11 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "index/split_mix.h"
+#include "training/draw.h"
 
 namespace coterie {
 namespace {
-
-uint64_t SplitMix64(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 // Uniform in [0, n), n < 2^32: the bias is below 2^-32.
 int64_t Below(uint64_t hash, int64_t n) {
@@ -28,13 +23,7 @@ int64_t Below(uint64_t hash, int64_t n) {
 }  // namespace
 
 uint64_t SgdHash(SgdDraw draw, std::initializer_list<uint64_t> parts) {
-  uint64_t h = SplitMix64(static_cast<uint64_t>(draw));
-  for (uint64_t part : parts) h = SplitMix64(h ^ part);
-  return h;
-}
-
-double SgdUniform(uint64_t hash) {
-  return (static_cast<double>(hash >> 11) + 0.5) * 0x1p-53;
+  return HashOf(parts, SplitMix64(static_cast<uint64_t>(draw)));
 }
 
 int32_t SgdWorkerOf(PointId id, int32_t workers) {

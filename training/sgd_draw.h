@@ -27,11 +27,8 @@ enum class SgdDraw : uint64_t {
   kSharedWorker = 8,
 };
 
-// A hash of the parts in their order (SplitMix64 steps). Not cryptographic.
+// HashOf (training/draw.h) for a kind of draw.
 uint64_t SgdHash(SgdDraw draw, std::initializer_list<uint64_t> parts);
-
-// Uniform in (0, 1): multiples of 2^-53 plus 2^-54.
-double SgdUniform(uint64_t hash);
 
 // The worker a row belongs to: SplitMix64(id) mod workers, the hash that also
 // gives its slot, so that with as many workers as slots a worker's rows lie on

@@ -81,7 +81,7 @@ TEST(SgdJob, RepeatedAndLateAnswersAreIgnored) {
                                  nullptr}}));
   }
   const auto answer = [&](int32_t s) {
-    return *shards[static_cast<size_t>(s)].Run(*job->NextStep(s), nullptr,
+    return *shards[static_cast<size_t>(s)].Run(*job->NextStep(s), StepThreads(),
                                                [] { return false; });
   };
   for (int32_t s = 0; s < 2; ++s)
@@ -167,7 +167,7 @@ TEST(SgdJob, AShardThatForgotSaysSoAndIsStartedAgain) {
       shard.push_back(make());
     }
     ASSERT_TRUE(job->Accept(0,
-                            *shard[0].Run(*job->NextStep(0), nullptr,
+                            *shard[0].Run(*job->NextStep(0), StepThreads(),
                                           [] { return false; }),
                             i)
                     .ok());

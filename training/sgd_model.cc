@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/distance.h"
+#include "training/draw.h"
 #include "training/sgd_draw.h"
 #include "training/sgd_kernels.h"
 #include "training/sgd_math.h"
@@ -368,7 +369,7 @@ std::vector<double> InitialSgdParameters(const SgdModel& model, uint64_t seed) {
     for (int64_t j = begin; j < end; ++j) {
       const uint64_t hash =
           SgdHash(SgdDraw::kStart, {seed, static_cast<uint64_t>(j)});
-      w[static_cast<size_t>(j)] = range * (2 * SgdUniform(hash) - 1);
+      w[static_cast<size_t>(j)] = range * (2 * UniformOf(hash) - 1);
     }
   });
   return w;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/distance.h"
+#include "training/draw.h"
 #include "training/sgd_draw.h"
 
 namespace coterie {
@@ -36,7 +37,7 @@ absl::Status CheckSplit(const SgdSplit& split) {
 int32_t PartOf(const SgdSplit& split, PointId id) {
   const bool held_out =
       split.held_out > 0 &&
-      SgdUniform(SgdHash(SgdDraw::kHoldOut, {split.seed, id})) < split.held_out;
+      UniformOf(SgdHash(SgdDraw::kHoldOut, {split.seed, id})) < split.held_out;
   return held_out ? split.workers : SgdWorkerOf(id, split.workers);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "training/draw.h"
 #include "training/sgd_compress.h"
 #include "training/sgd_draw.h"
 
@@ -55,7 +56,7 @@ SgdShard::SgdShard(SgdTask task, SgdRows rows)
       d_(SgdParameters(task_.model)) {}
 
 absl::StatusOr<SgdPartial> SgdShard::Run(const SgdStep& step,
-                                         const SgdThreads& threads,
+                                         const StepThreads& threads,
                                          absl::FunctionRef<bool()> stop) {
   const bool start = step.kind == SgdStepKind::kStart;
   if (step.number == last_number_ && last_answer_.has_value() &&
@@ -112,7 +113,7 @@ absl::Status SgdShard::Check(const SgdStep& step) const {
 }
 
 absl::StatusOr<SgdPartial> SgdShard::Answer(const SgdStep& step,
-                                            const SgdThreads& threads,
+                                            const StepThreads& threads,
                                             absl::FunctionRef<bool()> stop) {
   switch (step.kind) {
     case SgdStepKind::kStart:
@@ -173,7 +174,7 @@ bool SgdShard::Picked(const SgdStep& step, int64_t row) const {
   if (task_.sampling == SgdSampling::kIndependent) {
     const uint64_t hash = SgdHash(
         SgdDraw::kBatch, {task_.seed, static_cast<uint64_t>(step.round), id});
-    return SgdUniform(hash) < step.row_probability;
+    return UniformOf(hash) < step.row_probability;
   }
   const uint64_t epoch = static_cast<uint64_t>(step.round / step.epoch_steps);
   const uint64_t hash = SgdHash(SgdDraw::kBatch, {task_.seed, epoch, id});
@@ -197,7 +198,7 @@ SgdShard::Batch SgdShard::BatchOf(const SgdStep& step, int32_t worker) {
 }
 
 bool SgdShard::AddUp(const SgdStep& step, absl::Span<const Batch> batches,
-                     bool gradient, const SgdThreads& threads,
+                     bool gradient, const StepThreads& threads,
                      absl::FunctionRef<bool()> stop,
                      std::vector<Sums>& result) const {
   const size_t values = gradient ? static_cast<size_t>(d_) : 0;
@@ -214,7 +215,7 @@ bool SgdShard::AddUp(const SgdStep& step, absl::Span<const Batch> batches,
     }
     std::vector<SgdSums> sums(pieces.size());
     std::atomic<bool> stopped = false;
-    const auto body = [&](int64_t task) {
+    const auto body = [&](int32_t, int64_t task) {
       if (stopped || stop()) {
         stopped = true;
         return;
@@ -236,12 +237,7 @@ bool SgdShard::AddUp(const SgdStep& step, absl::Span<const Batch> batches,
                         : rows_.labels(batch.begin + piece.begin, count),
                  sum);
     };
-    const int64_t tasks = static_cast<int64_t>(pieces.size());
-    if (threads) {
-      threads(tasks, body);
-    } else {
-      for (int64_t task = 0; task < tasks; ++task) body(task);
-    }
+    threads.ForEach(static_cast<int64_t>(pieces.size()), body);
     if (stopped) return false;
     for (size_t b = first; b < next; ++b) {
       result.push_back({batches[b].worker, {}});
@@ -255,7 +251,7 @@ bool SgdShard::AddUp(const SgdStep& step, absl::Span<const Batch> batches,
 }
 
 absl::StatusOr<SgdPartial> SgdShard::Evaluate(const SgdStep& step,
-                                              const SgdThreads& threads,
+                                              const StepThreads& threads,
                                               absl::FunctionRef<bool()> stop) {
   // The answer before this one is forgotten. If h is lost, the next gradient
   // says so.
@@ -287,7 +283,7 @@ absl::StatusOr<SgdPartial> SgdShard::Evaluate(const SgdStep& step,
 }
 
 absl::StatusOr<SgdPartial> SgdShard::Gradient(const SgdStep& step,
-                                              const SgdThreads& threads,
+                                              const StepThreads& threads,
                                               absl::FunctionRef<bool()> stop) {
   SgdPartial partial;
   if (!Settle(step)) {

@@ -18,7 +18,6 @@
 #define COTERIE_TRAINING_SGD_SHARD_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -28,13 +27,9 @@
 #include "absl/types/span.h"
 #include "training/sgd_messages.h"
 #include "training/sgd_rows.h"
+#include "training/step_threads.h"
 
 namespace coterie {
-
-// Calls body(task) for each task in [0, tasks), on any threads, and returns
-// when all have ended. Null: one after the other on the calling thread.
-using SgdThreads = std::function<void(
-    int64_t tasks, absl::FunctionRef<void(int64_t task)> body)>;
 
 class SgdShard {
  public:
@@ -48,7 +43,8 @@ class SgdShard {
   // INVALID_ARGUMENT for a step that makes no sense; FAILED_PRECONDITION for
   // one older than the last; OUT_OF_RANGE naming worker and update for a
   // gradient that is not finite or does not fit into the wire format.
-  absl::StatusOr<SgdPartial> Run(const SgdStep& step, const SgdThreads& threads,
+  absl::StatusOr<SgdPartial> Run(const SgdStep& step,
+                                 const StepThreads& threads,
                                  absl::FunctionRef<bool()> stop);
 
   const SgdRows& rows() const { return rows_; }
@@ -70,28 +66,28 @@ class SgdShard {
 
   absl::Status Check(const SgdStep& step) const;
   absl::StatusOr<SgdPartial> Answer(const SgdStep& step,
-                                    const SgdThreads& threads,
+                                    const StepThreads& threads,
                                     absl::FunctionRef<bool()> stop);
   SgdPartial Start(const SgdStep& step);
   absl::StatusOr<SgdPartial> Evaluate(const SgdStep& step,
-                                      const SgdThreads& threads,
+                                      const StepThreads& threads,
                                       absl::FunctionRef<bool()> stop);
   absl::StatusOr<SgdPartial> Gradient(const SgdStep& step,
-                                      const SgdThreads& threads,
+                                      const StepThreads& threads,
                                       absl::FunctionRef<bool()> stop);
   bool Settle(const SgdStep& step);
   Batch BatchOf(const SgdStep& step, int32_t worker);
   bool Picked(const SgdStep& step, int64_t row) const;
   // Sums of each batch; false if stopped.
   bool AddUp(const SgdStep& step, absl::Span<const Batch> batches,
-             bool gradient, const SgdThreads& threads,
+             bool gradient, const StepThreads& threads,
              absl::FunctionRef<bool()> stop, std::vector<Sums>& result) const;
   absl::Status AddContribution(const SgdStep& step, Sums& sums,
                                SgdPartial& partial);
 
   // sgd_shard_saga.cc
   absl::StatusOr<SgdPartial> Saga(const SgdStep& step,
-                                  const SgdThreads& threads,
+                                  const StepThreads& threads,
                                   absl::FunctionRef<bool()> stop);
   struct SagaBatch;
   std::vector<SagaBatch> SagaBatches(const SgdStep& step) const;

@@ -107,7 +107,7 @@ absl::Status SgdShard::AddSagaContribution(const SgdStep& step,
 }
 
 absl::StatusOr<SgdPartial> SgdShard::Saga(const SgdStep& step,
-                                          const SgdThreads& threads,
+                                          const StepThreads& threads,
                                           absl::FunctionRef<bool()> stop) {
   SgdPartial partial;
   partial.refresh = step.refresh;
@@ -118,19 +118,14 @@ absl::StatusOr<SgdPartial> SgdShard::Saga(const SgdStep& step,
   }
   std::vector<SagaBatch> batches = SagaBatches(step);
   std::atomic<bool> stopped = false;
-  const auto body = [&](int64_t task) {
+  const auto body = [&](int32_t, int64_t task) {
     if (stopped || stop()) {
       stopped = true;
       return;
     }
     AddSagaRows(step, batches[static_cast<size_t>(task)]);
   };
-  const int64_t tasks = static_cast<int64_t>(batches.size());
-  if (threads) {
-    threads(tasks, body);
-  } else {
-    for (int64_t task = 0; task < tasks; ++task) body(task);
-  }
+  threads.ForEach(static_cast<int64_t>(batches.size()), body);
   if (stopped) return absl::CancelledError("stopped");
   for (const SagaBatch& batch : batches) {
     absl::Status s = AddSagaContribution(step, batch, partial);

@@ -16,6 +16,7 @@
 #include "training/sgd_job.h"
 #include "training/sgd_rows.h"
 #include "training/sgd_shard.h"
+#include "training/step_threads.h"
 
 namespace coterie {
 
@@ -40,7 +41,7 @@ class SgdSimulation {
   std::function<double(int32_t shard, int64_t number)> seconds;
   // Called after each update; false: leaves the job as it is.
   std::function<bool(const SgdJob& job, double now)> on_update;
-  SgdThreads threads;
+  StepThreads threads;
 
   // Runs until the job is done or on_update says no. Shards begin anew. The
   // first error of a shard is returned.

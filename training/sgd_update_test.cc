@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "training/draw.h"
 #include "training/sgd_compress.h"
 #include "training/sgd_draw.h"
 #include "training/sgd_job.h"
@@ -73,12 +74,12 @@ TEST(SgdJob, RepeatsBitForBitWhateverTheOrderOfArrivalAndThreads) {
     simulation.seconds = [](int32_t shard, int64_t number) {
       return 1 + static_cast<double>((shard * 7 + number * 5) % 11);
     };
-    simulation.threads = [](int64_t tasks,
-                            absl::FunctionRef<void(int64_t)> body) {
+    simulation.threads.count = 2;
+    simulation.threads.run = [](int64_t tasks, StepThreads::Body body) {
       std::thread other([&] {
-        for (int64_t i = 0; i < tasks; i += 2) body(i);
+        for (int64_t i = 0; i < tasks; i += 2) body(0, i);
       });
-      for (int64_t i = 1; i < tasks; i += 2) body(i);
+      for (int64_t i = 1; i < tasks; i += 2) body(1, i);
       other.join();
     };
     ASSERT_TRUE(simulation.Run(*job).ok());
@@ -211,8 +212,8 @@ TEST(SgdJob, SagaIsWhatThePaperWrites) {
       }
       for (size_t i = 0; i < 60 && t > 0; ++i) {
         const uint64_t round = static_cast<uint64_t>(t);
-        if (SgdUniform(SgdHash(SgdDraw::kBatch,
-                               {options.seed, round, data.ids[i]})) >= 0.1) {
+        if (UniformOf(SgdHash(SgdDraw::kBatch,
+                              {options.seed, round, data.ids[i]})) >= 0.1) {
           continue;
         }
         const size_t w = shared ? SgdHash(SgdDraw::kSharedWorker,
