@@ -58,6 +58,7 @@ std::vector<Registered> RegisterCommands(CLI::App* app) {
   commands.push_back(NewCountCommand());
   commands.push_back(NewDescribeCommand());
   commands.push_back(NewDropCommand());
+  commands.push_back(NewHealthCommand());
   std::vector<Registered> registered;
   for (std::unique_ptr<Command>& command : commands) {
     CLI::App* subcommand = command->Register(app);

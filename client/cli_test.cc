@@ -28,7 +28,7 @@ TEST_F(Cli, HelpTeachesByExampleAndListsExitCodes) {
   EXPECT_THAT(help.out, HasSubstr("coterie search words --near king"));
   EXPECT_THAT(help.out, HasSubstr("4  the server or a shard did not answer"));
   for (const char* command : {"create", "import", "search", "get", "delete",
-                              "count", "describe", "drop"}) {
+                              "count", "describe", "drop", "health"}) {
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("\n  ", command, " ")));
     Result own = RunRaw({command, "--help"});
     EXPECT_EQ(own.code, 0);
@@ -229,6 +229,19 @@ TEST_F(Cli, JsonHasZerosAndQuotedIds) {
   EXPECT_THAT(out, HasSubstr("\"shardsTotal\": 2"));
   EXPECT_THAT(Must({"--json", "count", "plane"}).out,
               HasSubstr("\"count\": \"6\""));
+}
+
+TEST_F(Cli, HealthIsAnExitCode) {
+  const Result serving = Run({"health"});
+  EXPECT_EQ(serving.code, 0) << serving.err;
+  EXPECT_EQ(serving.out, "SERVING\n");
+  const Result not_serving = Run({"health", "shard/1"});
+  EXPECT_EQ(not_serving.code, 4);
+  EXPECT_EQ(not_serving.out, "NOT_SERVING\n");
+  EXPECT_THAT(not_serving.err, HasSubstr("coterie describe"));
+  const Result unknown = Run({"health", "nope"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("'nope'"));
 }
 
 TEST_F(Cli, DescribeShowsClusterLimitsAndCollections) {

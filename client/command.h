@@ -41,6 +41,7 @@ std::unique_ptr<Command> NewDeleteCommand();
 std::unique_ptr<Command> NewCountCommand();
 std::unique_ptr<Command> NewDescribeCommand();
 std::unique_ptr<Command> NewDropCommand();
+std::unique_ptr<Command> NewHealthCommand();
 
 }  // namespace coterie
 

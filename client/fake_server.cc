@@ -108,6 +108,8 @@ FakeServer::FakeServer() {
   builder.RegisterService(static_cast<v1::PointService::Service*>(this));
   builder.RegisterService(static_cast<v1::SearchService::Service*>(this));
   builder.RegisterService(static_cast<v1::ClusterService::Service*>(this));
+  builder.RegisterService(
+      static_cast<grpc::health::v1::Health::Service*>(this));
   server_ = builder.BuildAndStart();
   assert(server_ != nullptr && port != 0);
   address_ = absl::StrCat("127.0.0.1:", port);
@@ -420,6 +422,22 @@ grpc::Status FakeServer::Search(grpc::ServerContext* context,
   if (request->profile()) FillEvidence(points, reply);
   if (alter_) alter_(reply);
   return grpc::Status::OK;
+}
+
+grpc::Status FakeServer::Check(
+    grpc::ServerContext* context,
+    const grpc::health::v1::HealthCheckRequest* request,
+    grpc::health::v1::HealthCheckResponse* reply) {
+  MutexLock lock(&mu_);
+  absl::Status status = Begin("Check", *context);
+  if (status.ok() && request->service() == "") {
+    reply->set_status(grpc::health::v1::HealthCheckResponse::SERVING);
+  } else if (status.ok() && request->service() == "shard/1") {
+    reply->set_status(grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  } else if (status.ok()) {
+    status = absl::NotFoundError("unknown service");
+  }
+  return ToGrpcStatus(status);
 }
 
 grpc::Status FakeServer::Describe(grpc::ServerContext* context,

@@ -22,6 +22,7 @@
 #include "api/v1/collections.grpc.pb.h"
 #include "api/v1/points.grpc.pb.h"
 #include "api/v1/search.grpc.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -29,7 +30,8 @@ namespace coterie {
 class FakeServer : private v1::CollectionService::Service,
                    private v1::PointService::Service,
                    private v1::SearchService::Service,
-                   private v1::ClusterService::Service {
+                   private v1::ClusterService::Service,
+                   private grpc::health::v1::Health::Service {
  public:
   FakeServer();
   ~FakeServer() override;
@@ -94,6 +96,10 @@ class FakeServer : private v1::CollectionService::Service,
   grpc::Status Describe(grpc::ServerContext* context,
                         const v1::DescribeRequest* request,
                         v1::DescribeResponse* reply) override;
+  // "" serves, "shard/1" does not, and there is nothing else.
+  grpc::Status Check(grpc::ServerContext* context,
+                     const grpc::health::v1::HealthCheckRequest* request,
+                     grpc::health::v1::HealthCheckResponse* reply) override;
 
   // Counts the call, and fails it if that was asked for.
   absl::Status Begin(const std::string& method,

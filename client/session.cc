@@ -70,6 +70,7 @@ absl::StatusOr<Stubs> Connect(const std::string& server) {
   stubs.points = v1::PointService::NewStub(channel);
   stubs.search = v1::SearchService::NewStub(channel);
   stubs.cluster = v1::ClusterService::NewStub(channel);
+  stubs.health = grpc::health::v1::Health::NewStub(channel);
   return stubs;
 }
 

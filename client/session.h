@@ -23,6 +23,7 @@
 #include "api/v1/collections.grpc.pb.h"
 #include "api/v1/points.grpc.pb.h"
 #include "api/v1/search.grpc.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 
 namespace coterie {
 
@@ -42,6 +43,7 @@ struct Stubs {
   std::unique_ptr<v1::PointService::StubInterface> points;
   std::unique_ptr<v1::SearchService::StubInterface> search;
   std::unique_ptr<v1::ClusterService::StubInterface> cluster;
+  std::unique_ptr<grpc::health::v1::Health::StubInterface> health;
 };
 
 // Stubs on one channel to HOST:PORT, [V6]:PORT or unix:PATH. Messages of up to

@@ -10,6 +10,7 @@ namespace {
 constexpr const char* kProcessNames[] = {"", "coterie.v1.SearchService",
                                          "coterie.v1.PointService",
                                          "coterie.v1.CollectionService"};
+constexpr char kAlive[] = "alive";
 
 }  // namespace
 
@@ -17,6 +18,7 @@ Health::Health() {
   for (const char* name : kProcessNames) {
     serving_[name] = false;
   }
+  serving_[kAlive] = true;
 }
 
 void Health::SetProcess(bool serving, std::string reason) {
@@ -42,7 +44,7 @@ void Health::Drain() {
   draining_ = true;
   reason_ = "draining: the process is about to stop";
   for (const auto& entry : std::map<std::string, bool>(serving_)) {
-    Set(entry.first, false);
+    Set(entry.first, entry.first == kAlive);
   }
 }
 

@@ -2,7 +2,9 @@
 // if not, why.
 //
 // Thread-safe. Names: "" and each public service follow the process;
-// "shard/<id>" follows that shard. Everything starts NOT_SERVING.
+// "shard/<id>" follows that shard. They start NOT_SERVING. "alive" is always
+// SERVING, while loading and draining too: it says that the process answers at
+// all, to those who would restart it if not.
 
 #ifndef COTERIE_SERVER_HEALTH_H_
 #define COTERIE_SERVER_HEALTH_H_
@@ -30,7 +32,7 @@ class Health {
   // `reason` says why not; ignored if serving.
   void SetProcess(bool serving, std::string reason);
   void SetShard(int32_t shard_id, bool serving);
-  // Everything NOT_SERVING, for good.
+  // Everything but "alive" NOT_SERVING, for good.
   void Drain();
 
   bool serving() const;

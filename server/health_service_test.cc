@@ -62,6 +62,14 @@ TEST_F(HealthServiceTest, NothingServesBeforeItIsSaid) {
   EXPECT_EQ(health_.reason(), "starting");
 }
 
+TEST_F(HealthServiceTest, AliveServesWhateverElseIsTheCase) {
+  EXPECT_EQ(Check("alive"), "SERVING");
+  health_.SetProcess(false, "a shard is missing");
+  EXPECT_EQ(Check("alive"), "SERVING");
+  health_.Drain();
+  EXPECT_EQ(Check("alive"), "SERVING");
+}
+
 TEST_F(HealthServiceTest, NamesFollowWhatTheyName) {
   health_.SetShard(2, true);
   EXPECT_EQ(Check("shard/2"), "SERVING");

@@ -56,6 +56,10 @@ coordinator c0 "${addresses[s2]},${addresses[s0]},${addresses[s1]}" \
 await_line c0.err "not serving: .*${addresses[s1]} does not answer"
 expect_code 0 "health while shards are missing" health c0 ""
 expect_text out 'NOT_SERVING' "not serving"
+expect_code 4 "the same by the command line" \
+  $coterie --server "${addresses[c0]}" health
+expect_code 0 "alive while shards are missing" \
+  $coterie --server "${addresses[c0]}" health alive
 expect_code 4 "a call while shards are missing" \
   $coterie --server "${addresses[c0]}" count words
 expect_text err "${addresses[s1]}" "says which address does not answer"
