@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 BAZEL ?= bazel
 
-.PHONY: help deps build demo test test-long test-asan test-tsan fuzz loadtest \
+.PHONY: help deps build demo test test-long test-asan test-tsan fuzz loadtest image \
         format check tidy clean
 
 help: ## Show this list
@@ -40,6 +40,12 @@ fuzz: deps ## libFuzzer on every decoder, SECONDS=60 each (needs clang)
 
 bench-%: deps ## Side-by-side benchmark NAME of bench/ (QUICK=1: minutes)
 	@bench/$*/run.sh
+
+image: build ## Container image into k8s/out/, no Docker needed
+	@mkdir -p k8s/out
+	@k8s/image/make_image.py --coteried bazel-bin/server/coteried \
+	  --coterie bazel-bin/client/coterie --archive k8s/out/coterie.tar \
+	  --contents k8s/out/contents.tsv
 
 loadtest: build ## Load a local server with ghz and report
 	@tools/install_deps.sh --loadtest
