@@ -223,6 +223,9 @@ void WritePartial(const SgdTask& job, const SgdPartial& partial, Out& out) {
     }
     out.Double(partial.max_squared_norm);
     out.Varint(partial.held_out);
+    out.Varint(partial.checksum);
+    out.Double(partial.least_label);
+    out.Double(partial.most_label);
     return;
   }
   out.Double(partial.loss);
@@ -284,9 +287,17 @@ absl::Status ReadExtents(const SgdTask& task, In& in, SgdPartial& partial) {
   }
   partial.max_squared_norm = in.Double();
   partial.held_out = in.Count();
+  partial.checksum = in.Unsigned();
+  partial.least_label = in.Double();
+  partial.most_label = in.Double();
   if (!(std::isfinite(partial.max_squared_norm) &&
         partial.max_squared_norm >= 0)) {
     return Bad("the largest norm is out of range");
+  }
+  if (!std::isfinite(partial.least_label) ||
+      !(partial.least_label <= partial.most_label) ||
+      !std::isfinite(partial.most_label)) {
+    return Bad("labels are out of range");
   }
   return absl::OkStatus();
 }

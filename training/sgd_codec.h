@@ -4,9 +4,9 @@
 // has a worker, a number of rows, and values: no block ids, since the receiver
 // draws them again. Pure functions; any thread.
 //
-// Overhead for d parameters: at most 64 bytes a step and 48 a partial; a
-// contribution at most 10 (2 to 4 for few workers with few rows), 8 more for
-// the scale of kQsgd and kFp16 and 4 an index for kTopK.
+// Overhead for d parameters: at most 64 bytes a step and 48 a partial (the
+// first: 64); a contribution at most 10 (2 to 4 for few workers with few rows),
+// 8 more for the scale of kQsgd and kFp16 and 4 an index for kTopK.
 //
 // Decoding validates everything that can be judged without the rows: it returns
 // INVALID_ARGUMENT naming what is wrong, never crashes, and allocates no more

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,7 @@ absl::Status CheckShards(const SgdOptions& options, int32_t shards) {
 
 // What a checkpoint has for each shard, for another number of them.
 void ResizeShards(size_t shards, SgdCheckpoint& state) {
+  state.checksums.resize(shards);
   state.numbers.resize(shards);
   state.answers.resize(shards);
   state.shard_loss.resize(shards);
@@ -48,17 +50,17 @@ absl::Status CheckCheckpoint(const SgdCheckpoint& state) {
   if (absl::Status s = ValidateSgdOptions(state.options); !s.ok()) return s;
   const size_t d = static_cast<size_t>(SgdParameters(state.options.model));
   const size_t shards = state.numbers.size();
-  bool fits = state.x.size() == d && state.answers.size() == shards &&
-              state.shard_loss.size() == shards &&
-              state.shard_rows.size() == shards &&
-              state.accounts.size() == shards && state.version >= 0 &&
-              state.y.size() == state.v.size() &&
-              state.y.size() == (state.options.accelerated ? d : 0) &&
-              (state.extents.empty() || state.extents.size() == shards) &&
-              (state.h_sum.empty() || state.h_sum.size() == d) &&
-              (state.h.empty() || !state.h_sum.empty()) &&
-              (state.buffered.empty() || state.buffered.size() == d) &&
-              (state.points.empty() || state.points.size() == shards);
+  bool fits =
+      state.x.size() == d && state.answers.size() == shards &&
+      state.checksums.size() == shards && state.shard_loss.size() == shards &&
+      state.shard_rows.size() == shards && state.accounts.size() == shards &&
+      state.version >= 0 && state.y.size() == state.v.size() &&
+      state.y.size() == (state.options.accelerated ? d : 0) &&
+      (state.extents.empty() || state.extents.size() == shards) &&
+      (state.h_sum.empty() || state.h_sum.size() == d) &&
+      (state.h.empty() || !state.h_sum.empty()) &&
+      (state.buffered.empty() || state.buffered.size() == d) &&
+      (state.points.empty() || state.points.size() == shards);
   for (const auto& [key, h] : state.h) fits = fits && h.size() == d;
   for (const auto& point : state.points) fits = fits && point.size() == d;
   if (fits && FindNonFinite(state.x) < 0) return absl::OkStatus();
@@ -290,7 +292,9 @@ void SgdJob::AcceptStart(int32_t shard, const SgdPartial& partial) {
   if (slot.restore) {
     slot.restore = false;
     slot.answered = false;
-    if (partial.extents != state_.extents[static_cast<size_t>(shard)]) {
+    const auto s = static_cast<size_t>(shard);
+    if (partial.extents != state_.extents[s] ||
+        partial.checksum != state_.checksums[s]) {
       Fail(absl::FailedPreconditionError(absl::StrCat(
           "shard ", shard, " has other rows than before it restarted")));
       return;
@@ -318,15 +322,26 @@ void SgdJob::FinishStart() {
     }
     return rows;
   };
+  const uint64_t rows_before = std::accumulate(
+      state_.checksums.begin(), state_.checksums.end(), uint64_t{0});
+  state_.checksums.clear();
   for (Slot& slot : slots_) {
     state_.extents.push_back(slot.partial.extents);
+    state_.checksums.push_back(slot.partial.checksum);
     state_.max_squared_norm =
         std::max(state_.max_squared_norm, slot.partial.max_squared_norm);
     slot.answered = false;
   }
-  if (resumed_ && by_worker(before) != by_worker(state_.extents)) {
+  if (resumed_ &&
+      (by_worker(before) != by_worker(state_.extents) ||
+       rows_before != std::accumulate(state_.checksums.begin(),
+                                      state_.checksums.end(), uint64_t{0}))) {
     Fail(absl::FailedPreconditionError(
-        "workers have other numbers of rows than at the checkpoint"));
+        "the rows are not those of the checkpoint"));
+    return;
+  }
+  if (absl::Status s = CheckLabels(); !s.ok()) {
+    Fail(std::move(s));
     return;
   }
   absl::StatusOr<SgdPlan> plan =
@@ -351,6 +366,26 @@ void SgdJob::FinishStart() {
     return;
   }
   IssueAll();
+}
+
+// Classes need at least two of them.
+absl::Status SgdJob::CheckLabels() const {
+  if (task_.model.kind == SgdModelKind::kLinear) return absl::OkStatus();
+  const SgdPartial* seen = nullptr;
+  for (const Slot& slot : slots_) {
+    const SgdPartial& partial = slot.partial;
+    if (partial.extents.empty()) continue;
+    if (partial.least_label != partial.most_label ||
+        (seen != nullptr && partial.least_label != seen->least_label)) {
+      return absl::OkStatus();
+    }
+    seen = &partial;
+  }
+  // No rows at all: PlanSgd says so.
+  if (seen == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("all rows to train on have label ", seen->least_label,
+                   ": there is nothing to tell apart"));
 }
 
 void SgdJob::FinishRestore() {

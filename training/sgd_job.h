@@ -107,6 +107,7 @@ struct SgdCheckpoint {
   SgdStop stop = SgdStop::kNone;
   // Rows of each shard by worker; empty before shards have told.
   std::vector<std::vector<SgdWorkerRows>> extents;
+  std::vector<uint64_t> checksums;  // of each shard's rows
   double max_squared_norm = 0;
 
   std::vector<double> x;
@@ -174,8 +175,8 @@ class SgdJob {
   bool Done() const {
     return state_.phase == SgdPhase::kDone || state_.phase == SgdPhase::kFailed;
   }
-  // Why the job failed: FAILED_PRECONDITION (no rows; other rows than before;
-  // parameters that are not finite), UNAVAILABLE.
+  // Why the job failed: FAILED_PRECONDITION (no rows; one class alone; other
+  // rows than before; parameters that are not finite), UNAVAILABLE.
   const absl::Status& status() const { return status_; }
   SgdStop stop() const { return state_.stop; }
 
@@ -214,6 +215,7 @@ class SgdJob {
   bool HasWorker(int32_t shard, int32_t worker, int64_t rows) const;
   void AcceptStart(int32_t shard, const SgdPartial& partial);
   void FinishStart();
+  absl::Status CheckLabels() const;
   void FinishRestore();
   absl::Status MoveShifts();
   void AcceptGradient(int32_t shard, const SgdPartial& partial);

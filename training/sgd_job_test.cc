@@ -54,6 +54,56 @@ TEST(SgdJob, ResumesBitForBit) {
   }
 }
 
+TEST(SgdJob, DoesNotGoOnOverOtherRows) {
+  SCOPED_TRACE(testing::Message() << "SEED=" << TestSeed());
+  SgdSimulationData data = MakeData(60, 4, 2, TestSeed());
+  SgdOptions options = TestOptions(SgdMethod::kIsega, Logistic(4, 1e-2), 2);
+  absl::StatusOr<SgdJob> job = SgdJob::Create(options, 2);
+  SgdSimulation simulation(data, 2, Dealt(data, 2));
+  simulation.on_update = [](const SgdJob& j, double) {
+    return j.progress().update < 5;
+  };
+  ASSERT_TRUE(simulation.Run(*job).ok());
+  const SgdCheckpoint checkpoint = job->Checkpoint();
+  // As many rows of each worker, one of them another.
+  for (bool label : {false, true}) {
+    SgdSimulationData other = data;
+    if (label) {
+      other.labels[7] = -other.labels[7];
+    } else {
+      other.values[30] += 0.25F;
+    }
+    absl::StatusOr<SgdJob> resumed = SgdJob::Resume(checkpoint, 2);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    SgdSimulation elsewhere(other, 2, Dealt(other, 2));
+    const absl::Status ran = elsewhere.Run(*resumed);
+    EXPECT_EQ(ran.code(), absl::StatusCode::kFailedPrecondition) << ran;
+    EXPECT_THAT(std::string(ran.message()), HasSubstr("not those"));
+  }
+}
+
+TEST(SgdJob, OneClassAloneIsNothingToTellApart) {
+  SCOPED_TRACE(testing::Message() << "SEED=" << TestSeed());
+  SgdSimulationData data = MakeData(60, 4, 2, TestSeed());
+  for (double& label : data.labels) label = label > 0 ? 1 : 0;
+  // Shards that have one class each are as good as others.
+  std::vector<int32_t> shard_of;
+  for (double label : data.labels) shard_of.push_back(label > 0 ? 1 : 0);
+  const SgdOptions options =
+      TestOptions(SgdMethod::kIsega, Logistic(4, 1e-2), 2);
+  absl::StatusOr<SgdJob> job = SgdJob::Create(options, 2);
+  absl::Status ran = SgdSimulation(data, 2, shard_of).Run(*job);
+  EXPECT_TRUE(ran.ok()) << ran;
+  // 0 and -1 are one class.
+  for (size_t i = 0; i < data.labels.size(); ++i) {
+    data.labels[i] = i % 2 == 0 ? 0 : -1;
+  }
+  job = SgdJob::Create(options, 2);
+  ran = SgdSimulation(data, 2, shard_of).Run(*job);
+  EXPECT_EQ(ran.code(), absl::StatusCode::kFailedPrecondition) << ran;
+  EXPECT_THAT(std::string(ran.message()), HasSubstr("label -1"));
+}
+
 TEST(SgdJob, SagaResumesOnlyWhereTablesBeginAnew) {
   SgdOptions options = TestOptions(SgdMethod::kIsaga, Logistic(3, 1e-2), 2, 1);
   options.refresh_every = 8;
@@ -183,6 +233,8 @@ TEST(SgdJob, OtherRowsAfterARestartFailTheJob) {
   start.number = job->NextStep(0)->number;
   start.extents = {{0, 5}};
   start.max_squared_norm = 1;
+  start.least_label = -1;
+  start.most_label = 1;
   ASSERT_TRUE(job->Accept(0, start, 0).ok());
   job->ShardRestarted(0);
   start.number = job->NextStep(0)->number;

@@ -164,6 +164,9 @@ struct SgdPartial {
   std::vector<SgdWorkerRows> extents;  // kStart: workers with rows, ascending
   double max_squared_norm = 0;         // kStart
   int64_t held_out = 0;                // kStart: rows
+  uint64_t checksum = 0;               // kStart: SgdRows::checksum
+  double least_label = 0;              // kStart: of rows to train on
+  double most_label = 0;
   std::vector<SgdContribution> contributions;  // kGradient
   // As in the step: payloads are whole vectors, as under kNone.
   bool refresh = false;

@@ -1,6 +1,7 @@
 #include "training/sgd_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
@@ -80,11 +81,20 @@ absl::StatusOr<SgdRows> SgdRows::Create(
     result.ids_.push_back(entry.id);
     result.labels_.push_back(entry.label);
     result.rows_.push_back(entry.row);
-    if (entry.worker < split.workers) {
-      const VectorView row(entry.row, static_cast<size_t>(model.dimension));
-      result.max_squared_norm_ =
-          std::max(result.max_squared_norm_, CanonicalSquaredNorm(row));
-    }
+    const VectorView row(entry.row, static_cast<size_t>(model.dimension));
+    const double norm = CanonicalSquaredNorm(row);
+    result.checksum_ +=
+        HashOf({entry.id, std::bit_cast<uint64_t>(entry.label + 0.0),
+                std::bit_cast<uint64_t>(norm)});
+    if (entry.worker == split.workers) continue;
+    result.max_squared_norm_ = std::max(result.max_squared_norm_, norm);
+    const bool negative =
+        model.kind == SgdModelKind::kLogistic && entry.label == 0;
+    const double label = negative ? -1.0 : entry.label;
+    // Those held out come last.
+    if (i == 0) result.least_label_ = result.most_label_ = label;
+    result.least_label_ = std::min(result.least_label_, label);
+    result.most_label_ = std::max(result.most_label_, label);
   }
   for (size_t i = 1; i < result.begins_.size(); ++i) {
     result.begins_[i] += result.begins_[i - 1];

@@ -70,6 +70,13 @@ class SgdRows {
   }
   // Largest |x|^2 of the rows to train on, canonical.
   double max_squared_norm() const { return max_squared_norm_; }
+  // Least and largest label of the rows to train on, -1 for 0 under kLogistic.
+  // 0 if there are none.
+  double least_label() const { return least_label_; }
+  double most_label() const { return most_label_; }
+  // Sum of hashes of each row's id, label and |x|^2, modulo 2^64: of other rows
+  // it is another, but with a probability near 2^-64.
+  uint64_t checksum() const { return checksum_; }
 
  private:
   SgdRows() = default;
@@ -79,6 +86,9 @@ class SgdRows {
   std::vector<double> labels_;
   std::vector<const float*> rows_;
   double max_squared_norm_ = 0;
+  double least_label_ = 0;
+  double most_label_ = 0;
+  uint64_t checksum_ = 0;
 };
 
 }  // namespace coterie

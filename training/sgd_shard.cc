@@ -147,6 +147,9 @@ SgdPartial SgdShard::Start(const SgdStep& step) {
   committed_ = step.number;
   partial.held_out = rows_.count(task_.workers);
   partial.max_squared_norm = rows_.max_squared_norm();
+  partial.checksum = rows_.checksum();
+  partial.least_label = rows_.least_label();
+  partial.most_label = rows_.most_label();
   return partial;
 }
 
