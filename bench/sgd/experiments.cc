@@ -47,6 +47,41 @@ double LargestEigenvalue(const std::vector<std::vector<double>>& columns,
   return norm;
 }
 
+// Least eigenvalue of (1/n) sum of a a^T over the rows a, by the power method
+// on largest I - that; never below the true one.
+double LeastEigenvalue(const SgdSimulationData& data, std::mt19937_64& random) {
+  const auto d = static_cast<size_t>(data.dimension);
+  std::vector<double> matrix(d * d);
+  for (size_t i = 0; i < data.labels.size(); ++i) {
+    const float* a = data.values.data() + i * d;
+    for (size_t r = 0; r < d; ++r) {
+      for (size_t c = 0; c < d; ++c) {
+        matrix[r * d + c] += static_cast<double>(a[r]) *
+                             static_cast<double>(a[c]) /
+                             static_cast<double>(data.labels.size());
+      }
+    }
+  }
+  const auto power = [&](double shift) {
+    std::vector<double> v = RandomVector(data.dimension, random);
+    double norm = 1;
+    for (int round = 0; round < 2000; ++round) {
+      std::vector<double> next(d);
+      for (size_t r = 0; r < d; ++r) {
+        const double along = std::inner_product(
+            v.begin(), v.end(), matrix.begin() + static_cast<int64_t>(r * d),
+            0.0);
+        next[r] = shift == 0 ? along : shift * v[r] - along;
+      }
+      norm = std::sqrt(Dot(next, next));
+      for (size_t r = 0; r < d; ++r) v[r] = next[r] / norm;
+    }
+    return norm;
+  };
+  const double largest = power(0);
+  return largest - power(largest);
+}
+
 // One row of a LIBSVM file, of length 1.
 absl::Status AddRow(const std::string& line, SgdSimulationData& data) {
   std::istringstream in(line);
@@ -155,6 +190,7 @@ SgdProblem QuadraticProblem(int32_t workers, int64_t dimension, int64_t rank,
   }
   problem.start = squares / 2 / static_cast<double>(problem.data.size());
   problem.data.SetWorkers(owner, workers);
+  problem.convexity = LeastEigenvalue(problem.data, random);
   return problem;
 }
 
@@ -211,6 +247,55 @@ absl::StatusOr<SgdRun> RunToGap(const SgdProblem& problem, SgdOptions options,
   if (absl::Status s = simulation.Run(*job); !s.ok()) return s;
   run.share = job->plan().block_fraction;
   return run;
+}
+
+absl::StatusOr<SgdRun> RunToNoise(const SgdProblem& problem, SgdOptions options,
+                                  int64_t updates) {
+  constexpr int64_t kEvery = 100;
+  options.max_updates = updates;
+  options.evaluate_every = kEvery;
+  const std::vector<int32_t> shard_of(problem.data.ids.size(), 0);
+  absl::StatusOr<SgdJob> job = SgdJob::Create(options, 1);
+  if (!job.ok()) return job.status();
+  SgdRun run;
+  run.updates = updates;
+  double sum = 0;
+  int64_t measured = 0;
+  SgdSimulation simulation(problem.data, 1, shard_of);
+  simulation.on_update = [&](const SgdJob& j, double) {
+    const SgdProgress& progress = j.progress();
+    run.bytes_up += progress.bytes_up;
+    run.bytes_down += progress.bytes_down;
+    // Measured before this update.
+    const int64_t at = progress.update - 1;
+    if (progress.measured_at == at && at > updates / 2) {
+      sum += progress.held_out_loss +
+             SgdPenalty(options.model, j.Parameters()) - problem.optimum;
+      ++measured;
+    }
+    return true;
+  };
+  if (absl::Status s = simulation.Run(*job); !s.ok()) return s;
+  run.gap = sum / static_cast<double>(measured);
+  run.share = job->plan().block_fraction;
+  return run;
+}
+
+absl::StatusOr<SgdRun> RunAccelerated(const SgdProblem& problem,
+                                      SgdOptions options, double gap,
+                                      absl::Span<const double> growths,
+                                      double* best) {
+  absl::StatusOr<SgdRun> least =
+      absl::NotFoundError("no constant of strong growth came to the gap");
+  for (double growth : growths) {
+    options.strong_growth = growth;
+    const absl::StatusOr<SgdRun> run = RunToGap(problem, options, gap);
+    if (!run.ok() || run->updates < 0) continue;
+    if (least.ok() && least->updates <= run->updates) continue;
+    least = run;
+    *best = growth;
+  }
+  return least;
 }
 
 SgdOptions ExperimentOptions(const SgdProblem& problem, SgdMethod method,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "training/sgd_options.h"
 #include "training/sgd_simulation.h"
 
@@ -20,6 +21,7 @@ struct SgdProblem {
   SgdSimulationData data;
   SgdModel model;
   double smoothness = 0;  // L of every worker's f_i and row
+  double convexity = 0;   // mu of f, of the quadratic alone
   double start = 0;       // f at 0
   double optimum = 0;
 };
@@ -52,6 +54,19 @@ struct SgdRun {
 // over all rows.
 absl::StatusOr<SgdRun> RunToGap(const SgdProblem& problem, SgdOptions options,
                                 double gap);
+
+// Mean gap of the second half of `updates`, measured every 100: where a
+// constant step lets the noise of mini-batches hold f.
+absl::StatusOr<SgdRun> RunToNoise(const SgdProblem& problem, SgdOptions options,
+                                  int64_t updates);
+
+// RunToGap of an accelerated method with the constant of strong growth, out of
+// those given, that needs the fewest updates; those that diverge are passed
+// over. `best` gets it. NOT_FOUND if none comes to the gap.
+absl::StatusOr<SgdRun> RunAccelerated(const SgdProblem& problem,
+                                      SgdOptions options, double gap,
+                                      absl::Span<const double> growths,
+                                      double* best);
 
 // `method` on the problem with `workers`, n tau = u, and a step rule.
 SgdOptions ExperimentOptions(const SgdProblem& problem, SgdMethod method,

@@ -78,5 +78,25 @@ TEST(SgdExperiments, MoreBlocksThanOneAWorkerHelpLessAndLess) {
   }
 }
 
+TEST(Accelerated, OneGradientAmongAllWorkersIsNotFree) {
+  const int32_t n = 10;
+  const SgdProblem problem = QuadraticProblem(n, 100, 20, 3);
+  const auto updates = [&](double u) {
+    SgdOptions options = ExperimentOptions(problem, SgdMethod::kAccelerated, n,
+                                           u, SgdSchedule::kTight);
+    options.strong_convexity = problem.convexity;
+    options.max_updates = 2000;
+    double growth = 0;
+    const auto run = RunAccelerated(problem, options, 1e-6, {1, 2, 4}, &growth);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return static_cast<double>(run->updates);
+  };
+  const double nesterov = updates(n);
+  const double one = updates(1);
+  EXPECT_GT(one, 2.5 * nesterov);
+  EXPECT_LT(one, 8 * nesterov);
+  EXPECT_LT(updates(4), 0.6 * one);
+}
+
 }  // namespace
 }  // namespace coterie

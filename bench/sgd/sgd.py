@@ -39,6 +39,8 @@ class Report:
         self.results = results
         self.descent = {}  # (data, n) -> {"GD(1/2L)": run, "GD(1/L)": run}
         self.saga = None
+        self.sgd = None
+        self.nesterov = None
         self.law = []  # (run, updates of GD(1/L))
 
     def add(self, run):
@@ -47,6 +49,16 @@ class Report:
             self.descent.setdefault(key, {})[run["method"]] = run
             if run["method"] == "GD(1/2L)":
                 return
+        if run["method"] in ("SGD", "ISGD"):
+            self.add_noise(run)
+            return
+        if run["method"] == "Nesterov":
+            self.nesterov = run
+            return
+        if run["method"].startswith("accelerated"):
+            self.compare(run, self.nesterov, "Nesterov", "updates")
+            self.compare(run, self.nesterov, "Nesterov", "bytes_up")
+            return
         if run["method"] in SAGA:
             if run["method"] == "SAGA":
                 self.saga = run
@@ -68,6 +80,15 @@ class Report:
         self.compare(run, peer, "GD(1/2L)", "bytes_down")
         if run["method"] == "ISEGA" and "GD(1/L)" in self.descent[key]:
             self.law.append((run, self.descent[key]["GD(1/L)"]["updates"]))
+
+    def add_noise(self, run):
+        """Where a constant step ends, beside SGD on one row an update."""
+        if run["method"] == "SGD":
+            self.sgd = run
+            return
+        self.results.add(case_of(run), "noise floor", "gap", run["gap"],
+                         self.sgd["gap"], "SGD, one row", False, 1,
+                         tau=run["tau"])
 
     def compare(self, run, peer, peer_name, metric):
         unit = "B" if metric.startswith("bytes") else "steps"

@@ -32,16 +32,20 @@ class Printer {
           run.status().code(),
           absl::StrCat(method, " on ", data_, ": ", run.status().message()));
     }
+    Print(method, u, n, *run);
+    return absl::OkStatus();
+  }
+  void Print(const std::string& method, const std::string& u, int32_t n,
+             const SgdRun& run) const {
     std::printf(
         "{\"method\": \"%s\", \"data\": \"%s\", \"n\": %d, \"ntau\": \"%s\", "
         "\"updates\": %lld, \"gap\": %.6g, \"target\": %g, \"bytes_up\": %lld, "
         "\"bytes_down\": %lld, \"tau\": %.9g}\n",
         method.c_str(), data_.c_str(), n, u.c_str(),
-        static_cast<long long>(run->updates), run->gap, gap_,
-        static_cast<long long>(run->bytes_up),
-        static_cast<long long>(run->bytes_down), run->share);
+        static_cast<long long>(run.updates), run.gap, gap_,
+        static_cast<long long>(run.bytes_up),
+        static_cast<long long>(run.bytes_down), run.share);
     std::fflush(stdout);
-    return absl::OkStatus();
   }
 
   absl::Status Add(const std::string& method, SgdMethod kind, int32_t n,
@@ -135,7 +139,51 @@ absl::Status Logistic(SgdProblem& problem, const std::string& data) {
               printer.Add("IBCD", "1", plain, 20)});
 }
 
-// Figures 1 and 9: rows dealt anew in each step, one a worker.
+// Figures 7 and 8: momentum, with the best constant of strong growth of a
+// grid, beside Nesterov's method, which is it with whole gradients.
+absl::Status Accelerated(int32_t n) {
+  const SgdProblem problem = QuadraticProblem(n, 100, 20, 7600);
+  const Printer printer(problem, "quadratic, rank 20", 1e-8);
+  for (double u : {static_cast<double>(n), 1.0, 2.0, 4.0}) {
+    SgdOptions options =
+        ExperimentOptions(problem, SgdMethod::kAccelerated, n, u, kTight);
+    options.strong_convexity = problem.convexity;
+    options.max_updates = 3000;
+    double growth = 0;
+    const absl::StatusOr<SgdRun> run = RunAccelerated(
+        problem, options, 1e-8, {1, 1.5, 2, 3, 4, 6, 8, 12}, &growth);
+    if (!run.ok()) return run.status();
+    const bool whole = u == n;
+    printer.Print(
+        whole ? "Nesterov" : absl::StrCat("accelerated, growth ", growth),
+        whole ? "all" : absl::StrCat(u), n, *run);
+  }
+  return absl::OkStatus();
+}
+
+// Figures 5 and 6: one row a worker, a constant step that is 1/(5L) in effect.
+absl::Status Stochastic(SgdProblem& problem, const std::string& data) {
+  struct Case {
+    int32_t n;
+    double u;
+  };
+  for (const Case& c : {Case{1, 1}, Case{10, 1}, Case{50, 1}, Case{10, 0.5},
+                        Case{10, 4}, Case{10, 10}}) {
+    LayOut(SgdLayout::kDealt, c.n, problem);
+    SgdOptions options = ExperimentOptions(
+        problem, c.n == 1 ? SgdMethod::kSgd : SgdMethod::kIsgd, c.n, c.u,
+        SgdSchedule::kConstant);
+    options.sampling = SgdSampling::kIndependent;
+    options.step = 1 / (5 * problem.smoothness * c.u / c.n);
+    const absl::StatusOr<SgdRun> run = RunToNoise(problem, options, 20'000);
+    if (!run.ok()) return run.status();
+    Printer(problem, data, 0)
+        .Print(c.n == 1 ? "SGD" : "ISGD", absl::StrCat(c.u), c.n, *run);
+  }
+  return absl::OkStatus();
+}
+
+// Figures 1, 9 and 10: rows dealt anew in each step, one a worker.
 absl::Status Saga(SgdProblem& problem, const std::string& data) {
   for (int32_t n : {1, 5, 20}) {
     LayOut(SgdLayout::kDealt, n, problem);
@@ -145,6 +193,11 @@ absl::Status Saga(SgdProblem& problem, const std::string& data) {
     options.max_updates = 60'000;
     absl::Status s = printer.Add(n == 1 ? "SAGA" : "ISAGA", "1", options, n);
     if (!s.ok()) return s;
+    if (n != 20) continue;
+    for (double u : {2.0, 5.0, 20.0}) {
+      s = printer.Add("ISAGA", SgdMethod::kIsagaShared, n, u, kTight);
+      if (!s.ok()) return s;
+    }
   }
   return absl::OkStatus();
 }
@@ -153,10 +206,14 @@ absl::Status Run(const char* a1a, const char* mushrooms) {
   for (int32_t n : {5, 10, 20, 50}) {
     if (absl::Status s = Quadratic(n); !s.ok()) return s;
   }
+  for (int32_t n : {10, 20}) {
+    if (absl::Status s = Accelerated(n); !s.ok()) return s;
+  }
   absl::StatusOr<SgdProblem> small = LogisticProblem(a1a, 123);
   if (!small.ok()) return small.status();
   if (absl::Status s = Logistic(*small, "a1a"); !s.ok()) return s;
   if (absl::Status s = Saga(*small, "a1a"); !s.ok()) return s;
+  if (absl::Status s = Stochastic(*small, "a1a"); !s.ok()) return s;
   absl::StatusOr<SgdProblem> large = LogisticProblem(mushrooms, 116);
   if (!large.ok()) return large.status();
   return Logistic(*large, "mushrooms");
