@@ -20,6 +20,7 @@
 #include "rocksdb/write_batch.h"
 #include "shard/store_log.h"
 #include "shard/store_medium.h"
+#include "shard/store_wal.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -102,20 +103,30 @@ rocksdb::ColumnFamilyOptions FamilyOptions(
   return options;
 }
 
-// RocksDB would take a folder without CURRENT for a new one and start empty.
+// RocksDB would take a folder without CURRENT for a new one and start empty,
+// and one without a log for one whose log was empty.
 absl::Status RefuseHeadlessFolder(const std::filesystem::path& folder) {
   std::error_code error;
-  if (std::filesystem::exists(folder / "CURRENT", error)) {
-    return absl::OkStatus();
-  }
+  const bool current = std::filesystem::exists(folder / "CURRENT", error);
+  std::string table;
+  std::string log;
   for (std::filesystem::directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
     const std::string extension = it->path().extension().string();
-    if (extension == ".sst" || extension == ".log") {
-      return absl::DataLossError(absl::StrCat(
-          "store ", folder.string(), ": file CURRENT is missing, but ",
-          it->path().filename().string(), " is there"));
-    }
+    const std::string name = it->path().filename().string();
+    if (extension == ".sst") table = name;
+    if (extension == ".log") log = name;
+  }
+  const auto missing = [&](absl::string_view what, const std::string& found) {
+    return absl::DataLossError(absl::StrCat("store ", folder.string(), ": ",
+                                            what, " is missing, but ", found,
+                                            " is there"));
+  };
+  if (!current && !(table.empty() && log.empty())) {
+    return missing("file CURRENT", log.empty() ? table : log);
+  }
+  if (current && log.empty() && !table.empty()) {
+    return missing("the write-ahead log (*.log)", table);
   }
   return absl::OkStatus();
 }
@@ -177,8 +188,10 @@ class RocksStore final : public RecordStore {
  public:
   RocksStore(std::string path, std::unique_ptr<rocksdb::DB> db,
              std::vector<rocksdb::ColumnFamilyHandle*> families,
-             std::shared_ptr<rocksdb::Cache> cache, bool sync)
+             std::shared_ptr<rocksdb::Cache> cache, bool sync,
+             std::string torn_tail)
       : path_(std::move(path)),
+        torn_tail_(std::move(torn_tail)),
         sync_(sync),
         cache_(std::move(cache)),
         db_(std::move(db)),
@@ -218,6 +231,8 @@ class RocksStore final : public RecordStore {
         .PermitUncheckedError();
   }
 
+  const std::string& torn_tail() const override { return torn_tail_; }
+
   int64_t MemoryBytes() const override {
     uint64_t tables = 0;
     db_->GetAggregatedIntProperty("rocksdb.cur-size-all-mem-tables", &tables);
@@ -230,6 +245,7 @@ class RocksStore final : public RecordStore {
   }
 
   const std::string path_;
+  const std::string torn_tail_;
   const bool sync_;
   Mutex writing_;
   const std::shared_ptr<rocksdb::Cache> cache_;
@@ -313,6 +329,12 @@ absl::StatusOr<std::unique_ptr<RecordStore>> OpenRecordStoreOn(
   rocksdb::DB* db = nullptr;
   rocksdb::DBOptions options = DatabaseOptions();
   if (medium.env != nullptr) options.env = medium.env;
+  auto torn_tail = CheckStoreLogs(options.env, folder);
+  if (!torn_tail.ok()) {
+    return absl::Status(
+        torn_tail.status().code(),
+        absl::StrCat("store ", path, ": ", torn_tail.status().message()));
+  }
   options.info_log = MakeStoreLog(options.env, folder);
   const rocksdb::Status opened =
       rocksdb::DB::Open(options, folder, descriptors, &families, &db);
@@ -326,7 +348,7 @@ absl::StatusOr<std::unique_ptr<RecordStore>> OpenRecordStoreOn(
   }
   return std::make_unique<RocksStore>(folder, std::unique_ptr<rocksdb::DB>(db),
                                       std::move(families), std::move(cache),
-                                      medium.sync);
+                                      medium.sync, *std::move(torn_tail));
 }
 
 }  // namespace coterie

@@ -87,6 +87,9 @@ class RecordStore {
 
   virtual ~RecordStore() = default;
 
+  // What was cut at opening, in words; empty if nothing was.
+  virtual const std::string& torn_tail() const = 0;
+
   // Returns once the batch is on disk. After an error it is unknown whether it
   // will be there at the next open.
   virtual absl::Status Write(const StoreBatch& batch) = 0;

@@ -4,10 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,12 +63,17 @@ std::vector<fs::path> FilesWith(const std::string& folder,
   return files;
 }
 
-void FlipByte(const fs::path& file, int64_t at) {
+std::string ReadFile(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+void FlipByte(const fs::path& file, int64_t at, int mask = 0x40) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   stream.seekg(at);
   const int byte = stream.get();
   stream.seekp(at);
-  stream.put(static_cast<char>(byte ^ 0x40));
+  stream.put(static_cast<char>(byte ^ mask));
 }
 
 TEST(RecordStore, KeepsFamiliesApart) {
@@ -266,6 +273,33 @@ class RecordStoreLog : public ::testing::Test {
     return {};
   }
 
+  // Where the batches' records begin in the log, and its size.
+  std::vector<int64_t> Starts() {
+    const std::string log = ReadFile(Copy(copies_.path() + "/whole"));
+    std::vector<int64_t> starts = {0};
+    while (starts.back() < static_cast<int64_t>(log.size())) {
+      const auto at = static_cast<size_t>(starts.back());
+      starts.push_back(starts.back() + kHeaderBytes +
+                       static_cast<uint8_t>(log[at + 4]) +
+                       256 * static_cast<uint8_t>(log[at + 5]));
+    }
+    return starts;
+  }
+  bool IsBatchEnd(int64_t at) {
+    const std::vector<int64_t> starts = Starts();
+    return std::find(starts.begin(), starts.end(), at) != starts.end();
+  }
+
+  // The damaged copy is refused, naming its log.
+  static void ExpectRefused(const std::string& copy, const fs::path& log) {
+    const absl::Status status = RecordStore::Open(copy).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), log.filename().string()))
+        << status;
+  }
+
+  static constexpr int64_t kHeaderBytes = 7;
+
   TempFolder folder_;
   TempFolder copies_;
 };
@@ -284,6 +318,8 @@ TEST_F(RecordStoreLog, ATornTailLosesOnlyWhatWasTorn) {
     ASSERT_LE(count, previous) << keep;
     ASSERT_GE(count, previous - 1) << "more than the torn batch is lost";
     ASSERT_EQ(rows.size(), logs.size()) << "half a batch, kept " << keep;
+    const bool whole = keep == 0 || IsBatchEnd(keep);
+    ASSERT_EQ(store->torn_tail().empty(), whole) << store->torn_tail();
     for (const auto& [key, value] : rows) {
       ASSERT_EQ(value, std::string(100, key[0]));
     }
@@ -299,6 +335,75 @@ TEST_F(RecordStoreLog, DamageBeforeTheTailIsRefused) {
   const absl::Status status = RecordStore::Open(copy).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), copy)) << status;
+}
+
+// Lengths and types are what RocksDB believes: one bit, and it takes what
+// follows for a tail that a crash has left.
+TEST_F(RecordStoreLog, EveryBitOfAHeaderIsNoticed) {
+  const std::string copy = copies_.path() + "/copy";
+  const std::vector<int64_t> starts = Starts();
+  ASSERT_EQ(starts.size(), 6u);
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    for (int bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+      const fs::path log = Copy(copy);
+      FlipByte(log, starts[i] + bit / 8, 1 << bit % 8);
+      SCOPED_TRACE(absl::StrCat("record ", i, " bit ", bit));
+      ExpectRefused(copy, log);
+    }
+  }
+}
+
+TEST_F(RecordStoreLog, ZerosWithMoreBehindThemAreRefused) {
+  const std::string copy = copies_.path() + "/copy";
+  const std::vector<int64_t> starts = Starts();
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    const fs::path log = Copy(copy);
+    std::fstream(log, std::ios::in | std::ios::out | std::ios::binary)
+            .seekp(starts[i])
+        << std::string(16, '\0');
+    SCOPED_TRACE(i);
+    ExpectRefused(copy, log);
+  }
+  // With nothing behind them they are the room that a crash left unused.
+  const fs::path log = Copy(copy);
+  fs::resize_file(log, fs::file_size(log) + 4096);
+  EXPECT_EQ(Content(OpenOrDie(copy).get(), Family::kRows).size(), 5u);
+}
+
+TEST_F(RecordStoreLog, AMissingLogIsRefused) {
+  { OpenOrDie(folder_.path()); }  // what it had is in tables now
+  const std::string copy = copies_.path() + "/copy";
+  Copy(copy);
+  for (const fs::path& log : FilesWith(copy, ".log")) fs::remove(log);
+  const absl::Status status = RecordStore::Open(copy).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "log")) << status;
+}
+
+TEST_F(RecordStoreLog, BatchesThatSpanBlocksAreCutWholeOrRefused) {
+  {
+    const auto store = OpenOrDie(folder_.path());
+    for (char c = 'f'; c <= 'h'; ++c) {
+      Put(store.get(), {{std::string(1, c), std::string(50000, c)}});
+    }
+  }
+  const std::string copy = copies_.path() + "/copy";
+  const auto size = static_cast<int64_t>(fs::file_size(Copy(copy)));
+  for (int64_t keep = size; keep >= 0; keep -= 7919) {
+    fs::resize_file(Copy(copy), static_cast<uintmax_t>(keep));
+    const auto store = OpenOrDie(copy);
+    EXPECT_EQ(static_cast<int64_t>(Content(store.get(), Family::kRows).size()),
+              5 + keep / 50000);
+    EXPECT_EQ(store->torn_tail().empty(), keep == size);
+  }
+  for (const int64_t block : {0, 1, 2, 3}) {
+    const fs::path log = Copy(copy);
+    std::fstream(log, std::ios::in | std::ios::out | std::ios::binary)
+            .seekp(block * 32768)
+        << std::string(512, '\0');
+    SCOPED_TRACE(block);
+    ExpectRefused(copy, log);
+  }
 }
 
 }  // namespace

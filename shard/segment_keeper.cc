@@ -82,6 +82,8 @@ SegmentKeeper::SegmentKeeper(Partition* partition,
 SegmentKeeper::~SegmentKeeper() { Stop(); }
 
 void SegmentKeeper::Start() {
+  const std::string& torn = partition_->store()->torn_tail();
+  if (!torn.empty()) warn_(torn);
   for (const std::string& warning : partition_->warnings()) warn_(warning);
   partition_->OnMergeWanted([this] {
     MutexLock lock(&mutex_);

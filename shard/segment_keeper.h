@@ -37,9 +37,10 @@ namespace coterie {
 
 class SegmentKeeper {
  public:
-  // `warn` (null: stderr) is told of what the partition's start has refused,
-  // and once of each failure that is not the last one's repetition. The
-  // partition outlives the keeper, and nothing is written to it before Start.
+  // `warn` (null: stderr) is told of what the partition's start has cut off or
+  // refused, and once of each failure that is not the last one's repetition.
+  // The partition outlives the keeper, and nothing is written to it before
+  // Start.
   SegmentKeeper(Partition* partition,
                 std::function<void(absl::string_view)> warn);
   // Stop().
