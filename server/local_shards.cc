@@ -121,6 +121,7 @@ class LocalShards final : public Backend {
             : std::max(1, Cores() / static_cast<int32_t>(shards_.size()));
     shard.queue_capacity = options_.queue_capacity;
     shard.write_queue_bytes = options_.write_queue_bytes;
+    shard.unsealed_bytes = options_.unsealed_bytes;
     const int64_t merge_bytes =
         options_.merge_bytes > 0 ? options_.merge_bytes : DefaultMergeBytes();
     shard.merge_bytes = std::max<int64_t>(

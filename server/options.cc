@@ -57,6 +57,10 @@ ABSL_FLAG(int32_t, queue_capacity, 256,
 ABSL_FLAG(int64_t, write_queue_bytes, int64_t{64} << 20,
           "Bytes of writes that may wait for a shard's disk; more are refused "
           "with RESOURCE_EXHAUSTED at once.");
+ABSL_FLAG(int64_t, unsealed_bytes, int64_t{256} << 20,
+          "Bytes of rows that may wait to be sealed into segments at a shard; "
+          "upserts that find more are refused with RESOURCE_EXHAUSTED at "
+          "once.");
 ABSL_FLAG(int64_t, merge_bytes, 0,
           "Bytes that merging segments may take beside the rows, all shards of "
           "this process together; larger merges are not done. 0 means a "
@@ -279,6 +283,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.threads_per_shard = absl::GetFlag(FLAGS_threads_per_shard);
   options.queue_capacity = absl::GetFlag(FLAGS_queue_capacity);
   options.write_queue_bytes = absl::GetFlag(FLAGS_write_queue_bytes);
+  options.unsealed_bytes = absl::GetFlag(FLAGS_unsealed_bytes);
   options.merge_bytes = absl::GetFlag(FLAGS_merge_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
@@ -307,6 +312,8 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
         InRange("threads_per_shard", options.threads_per_shard, 0, 256),
         InRange("queue_capacity", options.queue_capacity, 1, 1 << 20),
         InRange("write_queue_bytes", options.write_queue_bytes, 1 << 20,
+                int64_t{1} << 40),
+        InRange("unsealed_bytes", options.unsealed_bytes, 1 << 20,
                 int64_t{1} << 40),
         InRange("merge_bytes", options.merge_bytes, 0, int64_t{1} << 50),
         options.limits.Validate()}) {

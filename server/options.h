@@ -43,6 +43,7 @@ struct ServerOptions {
   int32_t threads_per_shard = 0;
   int32_t queue_capacity = 256;
   int64_t write_queue_bytes = int64_t{64} << 20;
+  int64_t unsealed_bytes = int64_t{256} << 20;  // of each shard
   // What merging segments may take beside the rows, all shards of this process
   // together. 0: a twentieth of the memory that it may use.
   int64_t merge_bytes = 0;

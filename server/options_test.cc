@@ -48,6 +48,7 @@ TEST(Options, FlagsDefaultToTheStructsDefaults) {
   EXPECT_EQ(parsed->threads_per_shard, plain.threads_per_shard);
   EXPECT_EQ(parsed->queue_capacity, plain.queue_capacity);
   EXPECT_EQ(parsed->write_queue_bytes, plain.write_queue_bytes);
+  EXPECT_EQ(parsed->unsealed_bytes, plain.unsealed_bytes);
   EXPECT_EQ(parsed->merge_bytes, plain.merge_bytes);
   EXPECT_EQ(parsed->drain, plain.drain);
   EXPECT_EQ(parsed->reflection, plain.reflection);
@@ -61,6 +62,7 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
       {"--threads_per_shard=257", "threads_per_shard"},
       {"--queue_capacity=0", "queue_capacity"},
       {"--write_queue_bytes=1", "write_queue_bytes"},
+      {"--unsealed_bytes=1", "unsealed_bytes"},
       {"--merge_bytes=-1", "merge_bytes"},
       {"--drain=-1s", "drain"},
       {"--drain_delay=2h", "drain_delay"},

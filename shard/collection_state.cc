@@ -274,6 +274,12 @@ void CollectionState::AbandonMerge() {
   deaths_.clear();
 }
 
+int64_t CollectionState::unsealed_bytes() const {
+  int64_t rows = 0;
+  for (const Frozen& frozen : frozen_) rows += frozen.tail->size();
+  return rows * shape_.row_bytes();
+}
+
 void CollectionState::Maintain() {
   for (auto inputs = StartMerge(/*files=*/false); !inputs.empty();
        inputs = StartMerge(/*files=*/false)) {

@@ -133,6 +133,9 @@ class CollectionState {
   void FinishMerge(std::shared_ptr<Segment> merged);
   void AbandonMerge();
 
+  // Of rows in frozen tails, which are yet to be sealed. O(frozen tails).
+  int64_t unsealed_bytes() const;
+
   // Does all merges, in memory.
   void Maintain();
 

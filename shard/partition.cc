@@ -131,7 +131,14 @@ Partition::Totals Partition::totals() const {
   return totals;
 }
 
+void Partition::CountUnsealed() {
+  int64_t bytes = 0;
+  for (const auto& [number, state] : states_) bytes += state->unsealed_bytes();
+  unsealed_bytes_.store(bytes, std::memory_order_relaxed);
+}
+
 void Partition::Publish(const std::vector<uint32_t>& numbers) {
+  CountUnsealed();
   // Of the same moment as the rows: no one else writes.
   auto records = store_->TakeSnapshot();
   std::vector<std::shared_ptr<const CollectionSnapshot>> snapshots;
@@ -353,6 +360,7 @@ void Partition::AdoptCatalogue(Catalogue next) {
   }
   auto records = store_->TakeSnapshot();
   states_.swap(states);  // the dropped ones die with `states`
+  CountUnsealed();
   MutexLock lock(&view_mutex_);
   catalogue_.swap(catalogue);
   visible_sequence_ = sequence_;

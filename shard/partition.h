@@ -14,6 +14,7 @@
 #ifndef COTERIE_SHARD_PARTITION_H_
 #define COTERIE_SHARD_PARTITION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -84,6 +85,11 @@ class Partition final : public LogSink {
   };
   Totals totals() const;
 
+  // Of rows in full tails of all collections, which are yet to be sealed.
+  int64_t unsealed_bytes() const {
+    return unsealed_bytes_.load(std::memory_order_relaxed);
+  }
+
   // Which segment files were refused at start, and why.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -148,6 +154,7 @@ class Partition final : public LogSink {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
   void AdoptCatalogue(Catalogue next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
+  void CountUnsealed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
   // Null if it was dropped or the store has failed.
   CollectionState* Mergeable(uint32_t collection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
@@ -169,6 +176,7 @@ class Partition final : public LogSink {
   CollectionStates states_ ABSL_GUARDED_BY(state_mutex_);
   int64_t sequence_ ABSL_GUARDED_BY(state_mutex_) = 0;
   bool store_failed_ ABSL_GUARDED_BY(state_mutex_) = false;
+  std::atomic<int64_t> unsealed_bytes_{0};
 
   mutable Mutex view_mutex_;
   std::shared_ptr<const Catalogue> catalogue_ ABSL_GUARDED_BY(view_mutex_);

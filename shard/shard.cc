@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "api/status_details.h"
 #include "shard/log_entry.h"
 #include "shard/partition.h"
 #include "shard/record_codec.h"
@@ -22,6 +23,9 @@
 
 namespace coterie {
 namespace {
+
+// A tail of 64 MiB is sealed in about this time.
+constexpr absl::Duration kSealingRetry = absl::Milliseconds(200);
 
 absl::Status CheckOptions(const ShardOptions& options) {
   const absl::Status status = options.limits.Validate();
@@ -38,10 +42,11 @@ absl::Status CheckOptions(const ShardOptions& options) {
   }
   if (options.threads < 1 || options.queue_capacity < 1 ||
       options.write_queue_bytes < 1 || options.tail_rows < 1 ||
-      options.tail_bytes < 1 || options.merge_bytes < 1) {
+      options.tail_bytes < 1 || options.unsealed_bytes < 1 ||
+      options.merge_bytes < 1) {
     return absl::InvalidArgumentError(
-        "threads, queue capacity, write queue bytes, tail rows, tail bytes and "
-        "merge bytes must be at least 1");
+        "threads, queue capacity, write queue bytes, tail rows, tail bytes, "
+        "unsealed bytes and merge bytes must be at least 1");
   }
   return absl::OkStatus();
 }
@@ -95,6 +100,17 @@ class Shard::Impl {
   absl::Status Ready(const CallContext& call) const {
     if (stopped_.load()) return absl::UnavailableError("the shard is stopping");
     return call.status();
+  }
+
+  // RESOURCE_EXHAUSTED if too many rows wait to be sealed.
+  absl::Status RoomForRows() const {
+    const int64_t waiting = partition_->unsealed_bytes();
+    if (waiting <= options_.unsealed_bytes) return absl::OkStatus();
+    return Overloaded(
+        absl::StrCat("sealing is behind writing (", waiting,
+                     " bytes of rows wait, limit unsealed_bytes is ",
+                     options_.unsealed_bytes, ")"),
+        kSealingRetry);
   }
 
   // Answers searches that waited together.
@@ -233,6 +249,7 @@ absl::StatusOr<CountReply> Shard::Impl::Count(const CountRequest& request,
 void Shard::Impl::Write(WriteBatch batch, CallContext call,
                         Done<WriteReply> done) {
   absl::Status status = Ready(call);
+  if (status.ok() && !batch.upserts.empty()) status = RoomForRows();
   if (!status.ok()) return done(status);
   const auto view = View(batch.collection, batch.number);
   if (!view.ok()) return done(view.status());

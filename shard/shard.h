@@ -49,6 +49,9 @@ struct ShardOptions {
   // Rows of the append-only tail before it is sealed; bounded by tail_bytes.
   int64_t tail_rows = 65536;
   int64_t tail_bytes = int64_t{64} << 20;
+  // Rows of full tails that wait to be sealed; upserts that find more are
+  // refused, so that writing cannot outrun sealing without end.
+  int64_t unsealed_bytes = int64_t{256} << 20;
   // What sealing or merging segments may take beside the rows themselves;
   // larger merges are not done. Sealing a tail is done in any case.
   int64_t merge_bytes = int64_t{256} << 20;

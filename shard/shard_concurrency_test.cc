@@ -10,11 +10,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/status_details.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "shard/segment_disk.h"
 #include "shard/shard_harness.h"
 #include "shard/shard_testing.h"
 
@@ -272,6 +278,90 @@ TEST(ShardConcurrency, AFullQueueAnswersAtOnce) {
   Answer<ScanPage> again;
   scanner->Next(again.done());
   EXPECT_TRUE(again.Wait().ok());
+}
+
+// The machine's disk, on which no file can be made while it is shut.
+class ShutDisk final : public SegmentDisk {
+ public:
+  void Open() { gate_.Open(); }
+
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(const std::string& path,
+                                                  int64_t bytes) override {
+    gate_.Wait();
+    return Machine()->Create(path, bytes);
+  }
+  absl::Status MakeFolder(const std::string& path) override {
+    return Machine()->MakeFolder(path);
+  }
+  absl::StatusOr<std::vector<std::string>> List(
+      const std::string& folder) override {
+    return Machine()->List(folder);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return Machine()->Rename(from, to);
+  }
+  absl::Status Remove(const std::string& path) override {
+    return Machine()->Remove(path);
+  }
+  absl::Status SyncFolder(const std::string& path) override {
+    return Machine()->SyncFolder(path);
+  }
+  absl::Status Read(
+      const std::string& path,
+      absl::FunctionRef<absl::Status(absl::string_view)> piece) override {
+    return Machine()->Read(path, piece);
+  }
+  absl::StatusOr<std::shared_ptr<const FileMapping>> Map(
+      const std::string& path) override {
+    return Machine()->Map(path);
+  }
+
+ private:
+  Gate gate_;
+};
+
+TEST(ShardConcurrency, WritesThatOutrunSealingAreRefusedUntilItCatchesUp) {
+  constexpr int64_t kTailRows = 8;
+  constexpr int64_t kRowBytes = 4 + 16;
+  ShutDisk disk;
+  ShardHarness shard;
+  shard.options()->segment_disk = &disk;
+  shard.options()->tail_rows = kTailRows;
+  shard.options()->unsealed_bytes = 3 * kTailRows * kRowBytes;
+  shard.Open();
+  ASSERT_TRUE(
+      shard
+          .PutCatalogue(
+              0, TestCatalogue(
+                     1, {TestCollection("c", 1, 1, Metric::kSquaredL2, 1)}))
+          .ok());
+  PointId stored = 0;
+  absl::Status refused;
+  while (refused.ok() && stored < 1000) {
+    refused = shard.Write({{stored, {1}, {}}}).status();
+    if (refused.ok()) ++stored;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(RetryAfterOf(refused).has_value());
+  EXPECT_NE(refused.message().find("limit unsealed_bytes is 480"),
+            absl::string_view::npos)
+      << refused;
+  // The fifth tail, and no more: four are more than three.
+  EXPECT_LE(static_cast<int64_t>(stored), 5 * kTailRows + 1);
+  EXPECT_GT(static_cast<int64_t>(stored), 3 * kTailRows);
+  EXPECT_EQ(shard.Count().value(), static_cast<int64_t>(stored));
+  EXPECT_TRUE(shard.Write({}, {0}).ok()) << "what makes nothing grow is taken";
+
+  disk.Open();
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  absl::Status taken = refused;
+  while (!taken.ok() && absl::Now() < deadline) {
+    taken = shard.Write({{stored, {1}, {}}}).status();
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(taken.ok()) << taken;
+  EXPECT_EQ(shard.Count().value(), static_cast<int64_t>(stored));
+  shard.Close();  // before its disk
 }
 
 }  // namespace
