@@ -275,7 +275,10 @@ class RecordStoreLog : public ::testing::Test {
 
   // Where the batches' records begin in the log, and its size.
   std::vector<int64_t> Starts() {
-    const std::string log = ReadFile(Copy(copies_.path() + "/whole"));
+    return StartsIn(Copy(copies_.path() + "/whole"));
+  }
+  static std::vector<int64_t> StartsIn(const fs::path& file) {
+    const std::string log = ReadFile(file);
     std::vector<int64_t> starts = {0};
     while (starts.back() < static_cast<int64_t>(log.size())) {
       const auto at = static_cast<size_t>(starts.back());
@@ -349,6 +352,26 @@ TEST_F(RecordStoreLog, EveryBitOfAHeaderIsNoticed) {
       FlipByte(log, starts[i] + bit / 8, 1 << bit % 8);
       SCOPED_TRACE(absl::StrCat("record ", i, " bit ", bit));
       ExpectRefused(copy, log);
+    }
+  }
+}
+
+// What the manifest loses, RocksDB removes as files that nothing names.
+TEST_F(RecordStoreLog, EveryBitOfAManifestsHeaderIsNoticed) {
+  const std::string copy = copies_.path() + "/copy";
+  Copy(copy);
+  const auto manifest = [&] {
+    std::string name = ReadFile(copy + "/CURRENT");
+    return fs::path(copy) / name.substr(0, name.size() - 1);
+  };
+  const std::vector<int64_t> starts = StartsIn(manifest());
+  ASSERT_GT(starts.size(), 4u);
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    for (int bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+      Copy(copy);
+      FlipByte(manifest(), starts[i] + bit / 8, 1 << bit % 8);
+      SCOPED_TRACE(absl::StrCat("record ", i, " bit ", bit));
+      ExpectRefused(copy, manifest());
     }
   }
 }

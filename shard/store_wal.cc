@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rocksdb/env.h"
@@ -118,6 +119,45 @@ absl::Status WalCheck::CheckCut(absl::string_view rest, int64_t offset) {
   }
 }
 
+namespace {
+
+// How many bytes at its end were cut short.
+absl::StatusOr<int64_t> CheckFile(rocksdb::Env* env, const std::string& path) {
+  std::unique_ptr<rocksdb::SequentialFile> file;
+  rocksdb::Status read =
+      env->NewSequentialFile(path, &file, rocksdb::EnvOptions());
+  std::string buffer(static_cast<size_t>(WalCheck::kBlockBytes), '\0');
+  rocksdb::Slice block(buffer);
+  WalCheck check;
+  while (read.ok() && block.size() == buffer.size()) {
+    read = file->Read(buffer.size(), &block, buffer.data());
+    if (!read.ok()) break;
+    const absl::Status status =
+        check.Add(absl::string_view(block.data(), block.size()));
+    if (!status.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("log ", path, " is damaged ", status.message()));
+    }
+  }
+  if (!read.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("log ", path, ": ", read.ToString()));
+  }
+  return check.torn_bytes();
+}
+
+// The manifest that counts; empty if that cannot be told: RocksDB will say why.
+std::string ManifestName(rocksdb::Env* env, const std::string& folder) {
+  std::string name;
+  if (!rocksdb::ReadFileToString(env, folder + "/CURRENT", &name).ok()) {
+    return "";
+  }
+  absl::StripTrailingAsciiWhitespace(&name);
+  return env->FileExists(absl::StrCat(folder, "/", name)).ok() ? name : "";
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> CheckStoreLogs(rocksdb::Env* env,
                                            const std::string& folder) {
   std::vector<std::string> names;
@@ -125,34 +165,16 @@ absl::StatusOr<std::string> CheckStoreLogs(rocksdb::Env* env,
   if (!env->GetChildren(folder, &names).ok()) return std::string();
   std::sort(names.begin(), names.end());
   std::string torn;
+  const std::string manifest = ManifestName(env, folder);
   for (const std::string& name : names) {
-    if (!absl::EndsWith(name, ".log")) continue;
+    if (name != manifest && !absl::EndsWith(name, ".log")) continue;
     const std::string path = absl::StrCat(folder, "/", name);
-    std::unique_ptr<rocksdb::SequentialFile> file;
-    rocksdb::Status read =
-        env->NewSequentialFile(path, &file, rocksdb::EnvOptions());
-    std::string buffer(static_cast<size_t>(WalCheck::kBlockBytes), '\0');
-    rocksdb::Slice block(buffer);
-    WalCheck check;
-    while (read.ok() && block.size() == buffer.size()) {
-      read = file->Read(buffer.size(), &block, buffer.data());
-      if (!read.ok()) break;
-      const absl::Status status =
-          check.Add(absl::string_view(block.data(), block.size()));
-      if (!status.ok()) {
-        return absl::DataLossError(
-            absl::StrCat("log ", path, " is damaged ", status.message()));
-      }
-    }
-    if (!read.ok()) {
-      return absl::UnavailableError(
-          absl::StrCat("log ", path, ": ", read.ToString()));
-    }
-    if (check.torn_bytes() > 0) {
-      torn =
-          absl::StrCat("the last ", check.torn_bytes(), " bytes of log ", path,
-                       " were cut short, in a write that was never "
-                       "acknowledged, and are left out");
+    const auto cut = CheckFile(env, path);
+    if (!cut.ok()) return cut.status();
+    if (*cut > 0 && name != manifest) {
+      torn = absl::StrCat("the last ", *cut, " bytes of log ", path,
+                          " were cut short, in a write that was never "
+                          "acknowledged, and are left out");
     }
   }
   return torn;

@@ -1,5 +1,5 @@
-// Damage to a store's write-ahead log, found before RocksDB reads the log, and
-// named by file and byte.
+// Damage to a store's write-ahead logs and to the manifest, which is a log too,
+// found before RocksDB reads them, and named by file and byte.
 //
 // RocksDB ends a log, as if a crash had cut it there, at a header of zeros, at
 // a record of a recycled log, and in the last block at a record that reaches
@@ -47,9 +47,9 @@ class WalCheck {
   int64_t zeros_ = -1;  // from here on there may be nothing else
 };
 
-// Checks every log of the store in `folder`. DATA_LOSS naming file and place;
-// UNAVAILABLE naming the file if it cannot be read. What was cut at the end of
-// one, in words; empty if nothing was.
+// Checks the logs of the store in `folder`, and its manifest. DATA_LOSS naming
+// file and place; UNAVAILABLE naming the file if it cannot be read. What was
+// cut at the end of a write-ahead log, in words; empty if nothing was.
 absl::StatusOr<std::string> CheckStoreLogs(rocksdb::Env* env,
                                            const std::string& folder);
 
