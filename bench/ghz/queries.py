@@ -2,11 +2,13 @@
 """Writes distinct search requests for ghz, one JSON array.
 
     queries.py VECTORS.npy COUNT K OUT.json
+    queries.py VECTORS.npy COUNT K OUT.json FIRST_ID
     queries.py VECTORS.npy                    only prints the dimension
 
 Each request is one query: a stored row moved by a small random step, so that
-no two are alike and none is a stored point. Ids never appear as numbers: ghz
-passes JSON numbers through a double.
+no two are alike and none is a stored point; with FIRST_ID, the stored point of
+that id and those after it. Ids are strings: ghz passes JSON numbers through a
+double.
 """
 
 import array
@@ -32,17 +34,19 @@ def main():
         print(len(rows(sys.argv[1], 1)[0]))
         return
     path, count, k, out = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    base = rows(path, count)
-    draw = random.Random(1)
-    requests = []
-    for i in range(count):
-        row = base[i % len(base)]
-        moved = [round(x + draw.gauss(0, 0.05), 4) for x in row]
-        requests.append({
-            "collection": "words",
-            "queries": [{"vector": {"values": {"values": moved}}}],
-            "k": k,
-        })
+    if len(sys.argv) > 5:
+        first = int(sys.argv[5])
+        queries = [{"id": str(first + i)} for i in range(count)]
+    else:
+        base = rows(path, count)
+        draw = random.Random(1)
+        queries = []
+        for i in range(count):
+            row = base[i % len(base)]
+            moved = [round(x + draw.gauss(0, 0.05), 4) for x in row]
+            queries.append({"vector": {"values": {"values": moved}}})
+    requests = [{"collection": "words", "queries": [query], "k": k}
+                for query in queries]
     with open(out, "w", encoding="ascii") as f:
         json.dump(requests, f)
 

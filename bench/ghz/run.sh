@@ -4,6 +4,7 @@
 # to bench/out/.
 #   CONCURRENCY="1 4 16 64 256"   SECONDS_EACH=5   K=10
 #   VECTORS=FILE.npy METRIC=l2    other rows, e.g. data/large/glove-341k.npy
+#   FIRST_ID=0                    queries by id, from this one on
 #   RESTART=1                     restart after the import: all rows sealed
 #   COTERIE_SERVER=host:port      use a running server with collection "words"
 set -euo pipefail
@@ -43,7 +44,8 @@ if [ -z "${COTERIE_SERVER:-}" ]; then
     serve
   fi
 fi
-python3 bench/ghz/queries.py "$vectors" 10000 "$k" "$work/queries.json"
+python3 bench/ghz/queries.py "$vectors" 10000 "$k" "$work/queries.json" \
+  ${FIRST_ID:+"$FIRST_ID"}
 
 printf '%11s %10s %9s %9s %9s  %s\n' concurrency 'queries/s' 'p50 ms' 'p95 ms' 'p99 ms' outcomes
 for c in $concurrency; do
