@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/v1/cluster.pb.h"
 #include "api/v1/points.pb.h"
 #include "coordinator/coordinator.h"
@@ -103,8 +105,14 @@ TEST_F(LongScanTest, ACancelledScanEndsAndLetsGoOfTheShard) {
   v1::ScanResponse page;
   ASSERT_TRUE(reader->Read(&page));
   EXPECT_EQ(shard_->open(), 1);
+  const absl::Time cancelled = absl::Now();
   context.TryCancel();
-  WaitUntil([&] { return shard_->open() == 0; });
+  WaitUntil([&] {
+    return shard_->open() == 0 &&
+           server_->records.Count("PointService/Scan",
+                                  absl::StatusCode::kCancelled) == 1;
+  });
+  EXPECT_LT(absl::Now() - cancelled, absl::Seconds(1));
   EXPECT_LT(shard_->pulled(), LongScanShard::kPages);
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }

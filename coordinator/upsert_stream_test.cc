@@ -82,15 +82,19 @@ TEST_F(UpsertStreamTest, AnswersEveryItemAndABadOneFailsAlone) {
   elsewhere.mutable_request()->set_collection("none");
   v1::UpsertStreamRequest empty;
   empty.set_item(4);
-  for (const auto& item : {Item(1), bad, elsewhere, empty, Item(5)}) {
+  v1::UpsertStreamRequest twice = Item(6);
+  *twice.mutable_request()->add_points() = twice.request().points(0);
+  for (const auto& item : {Item(1), bad, elsewhere, empty, Item(5), twice}) {
     ASSERT_TRUE(stream_->Write(item));
   }
   ASSERT_TRUE(stream_->WritesDone());
   const auto answers = ReadAll();
   const absl::Status ended = FromGrpcStatus(stream_->Finish());
   ASSERT_TRUE(ended.ok()) << ended;
-  ASSERT_EQ(answers.size(), 5u);
+  ASSERT_EQ(answers.size(), 6u);
   EXPECT_EQ(answers.at(1).ack().upserted(), 1);
+  EXPECT_EQ(FromRpcStatus(answers.at(6).error()).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(answers.at(5).ack().upserted(), 1);
   const absl::Status nan = FromRpcStatus(answers.at(2).error());
   EXPECT_EQ(nan.code(), absl::StatusCode::kInvalidArgument);

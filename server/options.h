@@ -55,6 +55,10 @@ struct ServerOptions {
   // Then: how long calls may take to end before they are cancelled.
   absl::Duration drain = absl::Seconds(10);
   bool reflection = true;
+  // Idle clients may ping as often as this; 0: kLeastPingInterval
+  // (api/rpc_call.h). No flag: what clients and coordinators are documented and
+  // built to do depends on it.
+  absl::Duration least_ping_interval = absl::ZeroDuration();
   Limits limits;
 };
 

@@ -333,7 +333,8 @@ class Server::Impl {
     builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder->AddChannelArgument(
         GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-        static_cast<int>(absl::ToInt64Milliseconds(kLeastPingInterval)));
+        static_cast<int>(
+            absl::ToInt64Milliseconds(options_.least_ping_interval)));
     builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   }
@@ -426,6 +427,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   absl::StatusOr<ListenAddress> listen = ParseListenAddress(options.listen);
   if (!listen.ok()) {
     return listen.status();
+  }
+  if (options.least_ping_interval == absl::ZeroDuration()) {
+    options.least_ping_interval = kLeastPingInterval;
   }
   if (options.max_inflight_bytes == 0) {
     options.max_inflight_bytes = DefaultInflightBytes(options.limits);

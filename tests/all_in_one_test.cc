@@ -4,14 +4,12 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "api/grpc_status.h"
@@ -238,14 +236,32 @@ TEST_F(AllInOne, IdsKeepAll64Bits) {
   ASSERT_TRUE(Create("c", 1, v1::SQUARED_L2).ok());
   ASSERT_TRUE(Upsert("c", {{a, {1}}, {b, {2}}, {0, {3}}, {last, {4}}}).ok());
   EXPECT_THAT(Ids("c", {1}, 4), ElementsAre(a, b, 0, last));
-  v1::DeleteRequest request;
-  request.set_collection("c");
-  request.add_ids(a);
-  v1::DeleteResponse deleted;
-  grpc::ClientContext context;
-  ASSERT_TRUE(points_->Delete(&context, request, &deleted).ok());
-  EXPECT_EQ(deleted.deleted(), 1);
-  EXPECT_THAT(Ids("c", {1}, 4), ElementsAre(b, 0, last));
+  EXPECT_THAT(Ids("c", {2}, 1), ElementsAre(b));
+  v1::GetRequest get;
+  get.set_collection("c");
+  get.set_with_vectors(true);
+  get.add_ids(b);
+  get.add_ids(a);
+  v1::GetResponse got;
+  grpc::ClientContext getting;
+  ASSERT_TRUE(points_->Get(&getting, get, &got).ok());
+  ASSERT_EQ(got.points_size(), 2);
+  EXPECT_EQ(got.points(0).id(), b);
+  EXPECT_EQ(got.points(1).id(), a);
+  EXPECT_NE(got.points(0).vector().packed().data(),
+            got.points(1).vector().packed().data());
+  std::vector<PointId> left = {a, b, 0, last};
+  for (const PointId id : {a, b}) {
+    v1::DeleteRequest request;
+    request.set_collection("c");
+    request.add_ids(id);
+    v1::DeleteResponse deleted;
+    grpc::ClientContext context;
+    ASSERT_TRUE(points_->Delete(&context, request, &deleted).ok());
+    EXPECT_EQ(deleted.deleted(), 1);
+    left.erase(left.begin());
+    EXPECT_EQ(Ids("c", {1}, 4), left);
+  }
 }
 
 TEST_F(AllInOne, ReAddedPointsAppearWithTheirNewVectorOnly) {
@@ -276,9 +292,10 @@ TEST_F(AllInOne, BadVectorsAreRefusedWholeAndNamed) {
                 "points[1]");
   ExpectInvalid(Upsert("c", {{1, {1, 2}}, {2, {0, -inf}}}), "points[1]");
   ExpectInvalid(Upsert("c", {{1, {1, 2}}, {2, {1, 2, 3}}}), "points[1]");
-  ExpectInvalid(Upsert("c", {{7, {0, 0}}, {8, {1, 1}}, {7, {9, 9}}}), "7");
+  ExpectInvalid(Upsert("c", {{70, {0, 0}}, {8, {1, 1}}, {70, {9, 9}}}), "70");
   ExpectInvalid(Upsert("c", {}), "points");
   EXPECT_EQ(Count("c"), 0);
+  EXPECT_THAT(Ids("c", {1, 2}, 5), IsEmpty());
   ExpectInvalid(Search(Query("c", {nan, 0}, 1)).status(), "queries[0]");
   ExpectInvalid(Search(Query("c", {inf, 0}, 1)).status(), "queries[0]");
   ExpectInvalid(Search(Query("c", {1}, 1)).status(), "queries[0]");
@@ -368,9 +385,14 @@ TEST_F(AllInOne, PackedAndWrittenVectorsMeanTheSame) {
 TEST_F(AllInOne, HealthFollowsTheServiceAndUnknownNamesAreNotFound) {
   // grpc#27839.
   EXPECT_EQ(CheckHealth(channel_, ""), "SERVING");
-  EXPECT_EQ(CheckHealth(channel_, "coterie.v1.SearchService"), "SERVING");
+  for (const char* service :
+       {"CollectionService", "PointService", "SearchService"}) {
+    EXPECT_EQ(CheckHealth(channel_, absl::StrCat("coterie.v1.", service)),
+              "SERVING");
+  }
   EXPECT_EQ(CheckHealth(channel_, "shard/3"), "SERVING");
   EXPECT_EQ(CheckHealth(channel_, "shard/4"), "NOT_FOUND");
+  EXPECT_EQ(CheckHealth(channel_, "nope"), "NOT_FOUND");
 }
 
 TEST_F(AllInOne, DescribeNamesShardsAndLimits) {
@@ -405,37 +427,6 @@ TEST_F(AllInOne, OneMessageLimitHoldsBothWaysAndNamesItself) {
   EXPECT_EQ(over.code(), absl::StatusCode::kResourceExhausted) << over;
   EXPECT_THAT(std::string(over.message()), HasSubstr("16777216"));
   EXPECT_THAT(Ids("c", rows[3].second, 1), ElementsAre(3));
-}
-
-// IDLE_SECONDS in the environment says for how long a channel idles.
-TEST_F(AllInOne, IdleChannelsMayPingAsDocumentedAndNotFaster) {
-  const auto pinging = [this](int milliseconds) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    auto channel = grpc::CreateCustomChannel(
-        server_->address(), grpc::InsecureChannelCredentials(), arguments);
-    EXPECT_EQ(CheckHealth(channel, ""), "SERVING");
-    return channel;
-  };
-  const auto after = [](absl::Duration wait) {
-    return absl::ToChronoTime(absl::Now() + wait);
-  };
-  const auto documented = pinging(15000);
-  const auto fast = pinging(1000);
-  EXPECT_TRUE(
-      fast->WaitForStateChange(GRPC_CHANNEL_READY, after(absl::Seconds(60))))
-      << "too many pings";
-  const char* text = std::getenv("IDLE_SECONDS");
-  int64_t seconds = 1;
-  if (text != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(text, &seconds));
-  }
-  EXPECT_FALSE(documented->WaitForStateChange(GRPC_CHANNEL_READY,
-                                              after(absl::Seconds(seconds))));
-  EXPECT_EQ(CheckHealth(documented, ""), "SERVING");
 }
 
 TEST_F(AllInOne, SecondServerOnTheSameAddressOrFolderIsRefused) {

@@ -59,4 +59,56 @@ expect_text err 'made with 4 shards' "names both numbers"
 start_server --local_shards=4
 expect_code 0 "count" $coterie count words
 stop_server TERM
+
+# Loading for as long as the test likes: a log that is a pipe is read until its
+# writer ends. Nothing says SERVING before, and a Watch tells the change.
+grpcurl() { ./.deps/bin/grpcurl -plaintext -emit-defaults -max-time 20 "$@"; }
+health() { grpcurl -d "{\"service\": \"$1\"}" "${addresses[slow]}" \
+  grpc.health.v1.Health/Check; }
+slow() {
+  [ -p "$work/data/shard-0000/slow.log" ] ||
+    mkfifo "$work/data/shard-0000/slow.log"
+  launch slow --listen=127.0.0.1:0 --data_dir="$work/data" "$@"
+}
+slow --drain_delay=20s
+: >"$work/watch.out"
+./.deps/bin/grpcurl -plaintext -d '{}' "${addresses[slow]}" \
+  grpc.health.v1.Health/Watch >"$work/watch.out" 2>&1 &
+pids[watch]=$!
+await_line watch.out 'NOT_SERVING'
+for _ in 1 2 3; do
+  for name in "" coterie.v1.SearchService coterie.v1.PointService shard/0; do
+    expect_code 0 "health of '$name' while loading" health "$name"
+    expect_text out 'NOT_SERVING' "'$name' is loading"
+  done
+done
+expect_code 69 "health of an unknown name while loading" health nope
+expect_code 4 "a call while loading" \
+  $coterie --server "${addresses[slow]}" count words
+expect_text err 'loading: [0-3] of 4 shards' "says that it loads, and how far"
+expect_code 0 "describe while loading" \
+  grpcurl "${addresses[slow]}" coterie.v1.ClusterService/Describe
+expect_text out 'LOADING' "says which shard loads"
+: >"$work/data/shard-0000/slow.log"
+await_line slow.out 'serving on'
+await_line watch.out '"SERVING"'
+expect_code 0 "health after loading" health ""
+expect_text out '"SERVING"' "serves"
+expect_code 0 "count after loading" \
+  $coterie --server "${addresses[slow]}" count words
+# Asked to end: not serving, while calls are still taken.
+kill -TERM "${pids[slow]}"
+await_line slow.out 'draining'
+expect_code 0 "health while draining" health ""
+expect_text out 'NOT_SERVING' "no longer serves"
+expect_code 0 "a call while draining" \
+  $coterie --server "${addresses[slow]}" count words
+end slow TERM 1
+await_line watch.out 'NOT_SERVING' 2
+kill "${pids[watch]}" 2>/dev/null
+wait "${pids[watch]}" 2>/dev/null
+unset 'pids[watch]'
+# Asked to end while it loads.
+slow
+end slow TERM 0
 report

@@ -31,7 +31,9 @@ constexpr int kMessageBytes = 16 << 20;
 
 class MessageSize : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { Start({}); }
+
+  void Start(const std::vector<std::string>& flags) {
     const std::string folder = absl::StrCat(
         testing::TempDir(), "/",
         testing::UnitTest::GetInstance()->current_test_info()->name());
@@ -39,15 +41,13 @@ class MessageSize : public testing::Test {
     for (int i = 0; i < 2; ++i) {
       shards_[i] = std::make_unique<ServerProcess>(
           absl::StrCat(folder, "-", i),
-          std::vector<std::string>{"--role=shard",
-                                   absl::StrCat("--shard_id=", i),
-                                   "--shards_total=2", "--cluster=test"});
+          With(flags, {"--role=shard", absl::StrCat("--shard_id=", i),
+                       "--shards_total=2", "--cluster=test"}));
       ASSERT_FALSE(shards_[i]->address().empty());
       absl::StrAppend(&shards, i == 0 ? "" : ",", shards_[i]->address());
     }
     coordinator_ = std::make_unique<ServerProcess>(
-        folder,
-        std::vector<std::string>{"--role=coordinator", "--shards=" + shards});
+        folder, With(flags, {"--role=coordinator", "--shards=" + shards}));
     ASSERT_FALSE(coordinator_->address().empty());
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMessageBytes);
@@ -56,6 +56,12 @@ class MessageSize : public testing::Test {
     collections_ = v1::CollectionService::NewStub(channel);
     points_ = v1::PointService::NewStub(channel);
     search_ = v1::SearchService::NewStub(channel);
+  }
+
+  static std::vector<std::string> With(std::vector<std::string> flags,
+                                       const std::vector<std::string>& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
   }
 
   void Create(int dimension) {
@@ -173,6 +179,23 @@ TEST_F(MessageSize, OfSearchesAndRepliesMayPassFourMebibytes) {
   EXPECT_TRUE(absl::IsResourceExhausted(over)) << over;
   EXPECT_THAT(std::string(over.message()),
               HasSubstr(absl::StrCat(kMessageBytes)));
+}
+
+// The largest that can be set: no hop adds to it and wraps.
+class LargestMessageSize : public MessageSize {
+ protected:
+  void SetUp() override { Start({"--max_message_bytes=2147483647"}); }
+};
+
+TEST_F(LargestMessageSize, TakesSmallCallsAndLargeOnes) {
+  Create(1536);
+  EXPECT_TRUE(Upsert(0, 1, 1536).ok());
+  EXPECT_TRUE(Upsert(1, 4096, 1536).ok());
+  EXPECT_EQ(Count(), 4097);
+  v1::SearchResponse response;
+  const absl::Status status =
+      Search(1, 1, 1536, /*with_vectors=*/true, &response);
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 }  // namespace

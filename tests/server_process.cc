@@ -64,6 +64,13 @@ int64_t ServerProcess::ResidentBytes() const {
 
 void ServerProcess::Signal(int signal) const { kill(process_, signal); }
 
+int ServerProcess::AwaitExit() {
+  int status = 0;
+  waitpid(process_, &status, 0);
+  process_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 void ServerProcess::Kill() {
   if (process_ > 0) {
     kill(process_, SIGKILL);

@@ -33,6 +33,10 @@ class ServerProcess {
   // Sends a signal, e.g. SIGSTOP. REQUIRES: not killed.
   void Signal(int signal) const;
 
+  // Returns when the process has ended: its exit code, -1 if a signal ended it.
+  // REQUIRES: not killed.
+  int AwaitExit();
+
   // SIGKILL; returns when the process is gone. Idempotent.
   void Kill();
 
