@@ -30,7 +30,7 @@ serves() {
 
 # refuses HOST PATTERN: no server can listen there, and it says why.
 refuses() {
-  expect_code 1 "$1" server/coteried --listen="$1:0" --http= \
+  expect_code 1 "$1" timeout 20 server/coteried --listen="$1:0" --http= \
     --data_dir="$work/refused"
   expect_text err "$2" "says why not $1"
 }
