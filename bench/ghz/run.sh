@@ -5,7 +5,7 @@
 #   CONCURRENCY="1 4 16 64 256"   SECONDS_EACH=5   K=10
 #   VECTORS=FILE.npy METRIC=l2    other rows, e.g. data/large/glove-341k.npy
 #   FIRST_ID=0                    queries by id, from this one on
-#   RESTART=1                     restart after the import: all rows sealed
+#   RESTART=1                     restart after the import
 #   COTERIE_SERVER=host:port      use a running server with collection "words"
 set -euo pipefail
 cd "$(dirname "$0")/../.."
