@@ -16,6 +16,7 @@
 #include "server/in_process_shard_client.h"
 #include "server/late_shard_service.h"
 #include "shard/shard.h"
+#include "shard/work_pool.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -35,6 +36,8 @@ class LocalShards final : public Backend {
         slot_(slot),
         health_(health),
         first_(std::max(0, options.shard_id)),
+        pool_(std::make_shared<WorkPool>(options.threads > 0 ? options.threads
+                                                             : Cores())),
         shards_(options.shard_id >= 0 ? 1
                                       : static_cast<size_t>(dir_.shards())) {
     for (size_t i = 0; i < shards_.size(); ++i) {
@@ -115,10 +118,7 @@ class LocalShards final : public Backend {
     shard.cluster_uuid = dir_.cluster_uuid();
     shard.path = dir_.ShardPath(shard_id);
     shard.limits = options_.limits;
-    shard.threads =
-        options_.threads_per_shard > 0
-            ? options_.threads_per_shard
-            : std::max(1, Cores() / static_cast<int32_t>(shards_.size()));
+    shard.pool = pool_;
     shard.queue_capacity = options_.queue_capacity;
     shard.write_queue_bytes = options_.write_queue_bytes;
     shard.unsealed_bytes = options_.unsealed_bytes;
@@ -197,6 +197,8 @@ class LocalShards final : public Backend {
   CoordinatorSlot* const slot_;
   Health* const health_;
   const int32_t first_;  // id of shards_[0]
+  // Of all shards.
+  const std::shared_ptr<WorkPool> pool_;
   std::vector<std::shared_ptr<Shard>> shards_;
   // Role shard only. After shards_, so that it goes first.
   std::unique_ptr<LateShardService> remote_;

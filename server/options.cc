@@ -48,9 +48,9 @@ ABSL_FLAG(std::string, data_dir, "./coterie-data",
 ABSL_FLAG(int32_t, local_shards, 0,
           "Shards in this process, 1..64. Fixed when the data directory is "
           "made; 0 means as stored, or 4 when new.");
-ABSL_FLAG(int32_t, threads_per_shard, 0,
-          "Scanning threads of each shard, 0..256. 0 means cores / shards, at "
-          "least 1. Answers do not depend on it.");
+ABSL_FLAG(int32_t, threads, 0,
+          "Scanning threads, which all shards of this process share, 0..1024. "
+          "0 means as many as cores. Answers do not depend on it.");
 ABSL_FLAG(int32_t, queue_capacity, 256,
           "Searches that may wait at a shard, and as many other reads; more "
           "are refused with RESOURCE_EXHAUSTED at once.");
@@ -280,7 +280,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.listen = absl::GetFlag(FLAGS_listen);
   options.http = absl::GetFlag(FLAGS_http);
   options.data_dir = absl::GetFlag(FLAGS_data_dir);
-  options.threads_per_shard = absl::GetFlag(FLAGS_threads_per_shard);
+  options.threads = absl::GetFlag(FLAGS_threads);
   options.queue_capacity = absl::GetFlag(FLAGS_queue_capacity);
   options.write_queue_bytes = absl::GetFlag(FLAGS_write_queue_bytes);
   options.unsealed_bytes = absl::GetFlag(FLAGS_unsealed_bytes);
@@ -309,7 +309,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
         DurationInRange("drain_delay", options.drain_delay),
         DurationInRange("drain", options.drain),
         InRange("local_shards", options.local_shards, 0, 64),
-        InRange("threads_per_shard", options.threads_per_shard, 0, 256),
+        InRange("threads", options.threads, 0, 1024),
         InRange("queue_capacity", options.queue_capacity, 1, 1 << 20),
         InRange("write_queue_bytes", options.write_queue_bytes, 1 << 20,
                 int64_t{1} << 40),
@@ -353,7 +353,7 @@ exits at once with 1.
 
   coteried                                  all in one, defaults
   coteried --data_dir=/var/lib/coterie --listen=0.0.0.0:7600
-  coteried --local_shards=8 --threads_per_shard=1
+  coteried --local_shards=8 --threads=16
 
 One process per shard, and any number of coordinators:
 

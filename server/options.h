@@ -39,8 +39,8 @@ struct ServerOptions {
   bool serve_partial = false;
   // By shard: the name of a store to go on with in a lost one's place.
   std::map<int32_t, std::string> accepted_stores;
-  // Scanning threads of each shard; 0: cores / shards, at least 1.
-  int32_t threads_per_shard = 0;
+  // Scanning threads, all shards of this process together; 0: the cores.
+  int32_t threads = 0;
   int32_t queue_capacity = 256;
   int64_t write_queue_bytes = int64_t{64} << 20;
   int64_t unsealed_bytes = int64_t{256} << 20;  // of each shard

@@ -45,7 +45,7 @@ TEST(Options, FlagsDefaultToTheStructsDefaults) {
   EXPECT_EQ(parsed->drain_delay, plain.drain_delay);
   EXPECT_EQ(parsed->data_dir, plain.data_dir);
   EXPECT_EQ(parsed->local_shards, plain.local_shards);
-  EXPECT_EQ(parsed->threads_per_shard, plain.threads_per_shard);
+  EXPECT_EQ(parsed->threads, plain.threads);
   EXPECT_EQ(parsed->queue_capacity, plain.queue_capacity);
   EXPECT_EQ(parsed->write_queue_bytes, plain.write_queue_bytes);
   EXPECT_EQ(parsed->unsealed_bytes, plain.unsealed_bytes);
@@ -59,7 +59,7 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--local_shards=-1", "local_shards"},
       {"--local_shards=65", "local_shards"},
-      {"--threads_per_shard=257", "threads_per_shard"},
+      {"--threads=1025", "threads"},
       {"--queue_capacity=0", "queue_capacity"},
       {"--write_queue_bytes=1", "write_queue_bytes"},
       {"--unsealed_bytes=1", "unsealed_bytes"},

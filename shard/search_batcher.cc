@@ -34,8 +34,8 @@ QueueState SearchBatcher::state() const {
 }
 
 absl::Duration SearchBatcher::RetryDelay() const {
-  return std::clamp(share_ * (state_.length / queue_->threads()), kLeastRetry,
-                    kMostRetry);
+  return std::clamp(share_ * (state_.length / queue_->thread_share()),
+                    kLeastRetry, kMostRetry);
 }
 
 void SearchBatcher::Submit(std::shared_ptr<const SearchRequest> request,

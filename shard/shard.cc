@@ -64,7 +64,10 @@ class Shard::Impl {
         log_(std::make_unique<LocalWriteLog>(
             LocalWriteLog::Options{.queue_bytes = options_.write_queue_bytes},
             partition_.get())),
-        queue_(options_.threads, options_.queue_capacity),
+        queue_(options_.pool != nullptr
+                   ? options_.pool
+                   : std::make_shared<WorkPool>(options_.threads),
+               options_.queue_capacity),
         searches_(options_.queue_capacity, &queue_,
                   [this](const std::string& collection,
                          std::vector<SearchBatcher::Search> searches) {

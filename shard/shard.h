@@ -1,8 +1,9 @@
 // One shard: the points of the slots it owns, durable and searchable.
 //
-// Thread-safe. Work is admitted to bounded queues and runs on the shard's own
-// threads; `done` runs there too. Reads take a snapshot and never wait for
-// writers. OK for a write means durable (synced) and visible to later reads.
+// Thread-safe. Work is admitted to bounded queues and runs on the threads of
+// the shard, or of all shards of a process; `done` runs there too. Reads take a
+// snapshot and never wait for writers. OK for a write means durable (synced)
+// and visible to later reads.
 //
 // Errors of every call: NOT_FOUND for an unknown collection, ABORTED for one of
 // another number than the request's; RESOURCE_EXHAUSTED
@@ -29,6 +30,7 @@ namespace coterie {
 
 class RecordStore;
 class SegmentDisk;
+class WorkPool;
 
 struct ShardOptions {
   int32_t shard_id = 0;
@@ -40,8 +42,10 @@ struct ShardOptions {
   std::string path;
   Limits limits;
   // Threads that searches may have at once, and other reads too; together one
-  // more (work_queue.h). >= 1.
+  // more (work_pool.h). >= 1; unused with `pool`.
   int32_t threads = 1;
+  // Threads that this shard has in common with others; null: of its own.
+  std::shared_ptr<WorkPool> pool = nullptr;
   // Searches that may wait, and as many other reads; more are refused.
   int32_t queue_capacity = 256;
   // Bytes of writes that may wait for the disk; more are refused.

@@ -1,5 +1,6 @@
 #include "shard/work_queue.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -264,9 +265,136 @@ TEST(WorkQueue, ParallelForEndsWhenEveryThreadIsInOne) {
   EXPECT_EQ(tasks.load(), 60 * 20);
 }
 
+TEST(WorkQueue, LateThreadsHelpWithWorkThatHasBegun) {
+  WorkQueue queue(2, 10);
+  auto occupied = std::make_unique<Occupied>(&queue);
+  Answer<absl::Duration> answer;
+  Gate helped;
+  int32_t helper = 0;
+  queue.Admit(kSearch, {},
+              [&, done = answer.done()](const WorkQueue::Admission& a) mutable {
+                queue.ParallelFor(kSearch, 2, [&](int32_t worker, int64_t t) {
+                  if (t == 0) {
+                    occupied.reset();  // nobody was free when this began
+                    helped.Wait();
+                  } else {
+                    helper = worker;
+                    helped.Open();
+                  }
+                });
+                done(a.waited);
+              });
+  EXPECT_TRUE(answer.Wait().ok());
+  EXPECT_EQ(helper, 1);
+}
+
 TEST(WorkQueue, ParallelForOfNothingReturns) {
   WorkQueue queue(1, 1);
   queue.ParallelFor(kSearch, 0, [](int32_t, int64_t) { FAIL(); });
+}
+
+TEST(WorkPool, QueuesShareTheThreadsOfAClass) {
+  const auto pool = std::make_shared<WorkPool>(1);
+  WorkQueue a(pool, 10), b(pool, 10);
+  Answer<absl::Duration> search, read;
+  {
+    Occupied occupied(&a);
+    b.Admit(kSearch, {}, Report(&search));
+    b.Admit(kRead, {}, Report(&read));
+    EXPECT_TRUE(read.Wait().ok());
+    EXPECT_FALSE(search.ready());
+  }
+  EXPECT_TRUE(search.Wait().ok());
+}
+
+TEST(WorkPool, AFreeThreadGoesToTheQueueThatHasFewest) {
+  const auto pool = std::make_shared<WorkPool>(3);
+  WorkQueue a(pool, 10), b(pool, 10);
+  std::vector<WorkQueue*> order;
+  Occupied a1(&a), a2(&a);
+  Answer<absl::Duration> last;
+  {
+    Occupied b1(&b);
+    a.Admit(
+        kSearch, {},
+        [&, done = last.done()](const WorkQueue::Admission& admission) mutable {
+          order.push_back(&a);
+          done(admission.waited);
+        });
+    b.Admit(kSearch, {},
+            [&](const WorkQueue::Admission&) { order.push_back(&b); });
+  }
+  EXPECT_TRUE(last.Wait().ok());
+  EXPECT_EQ(order, (std::vector<WorkQueue*>{&b, &a}));
+}
+
+TEST(WorkPool, AQueueIsFullWhileAnotherHasRoom) {
+  const auto pool = std::make_shared<WorkPool>(1);
+  WorkQueue a(pool, 1), b(pool, 1);
+  EXPECT_EQ(a.thread_share(), 0.5);
+  Occupied occupied(&a);
+  Answer<absl::Duration> first, refused, other;
+  a.Admit(kSearch, {}, Report(&first));
+  a.Admit(kSearch, {}, Report(&refused));
+  b.Admit(kSearch, {}, Report(&other));
+  ASSERT_TRUE(refused.ready());
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.Wait().status()));
+  EXPECT_FALSE(other.ready());
+  EXPECT_EQ(b.state(kSearch).refused, 0);
+}
+
+TEST(WorkPool, AQueueThatStopsWaitsForItsOwnWorkOnly) {
+  const auto pool = std::make_shared<WorkPool>(2);
+  WorkQueue staying(pool, 100);
+  Occupied occupied(&staying);
+  for (int round = 0; round < 50; ++round) {
+    WorkQueue leaving(pool, 100);
+    std::atomic<int> ran{0};
+    for (int i = 0; i < 20; ++i) {
+      leaving.Admit(i % 2 == 0 ? kRead : kSearch, {},
+                    [&, i](const WorkQueue::Admission&) {
+                      leaving.ParallelFor(i % 2 == 0 ? kRead : kSearch, 3,
+                                          [](int32_t, int64_t) {});
+                      ++ran;
+                    });
+    }
+    leaving.Stop();
+    ASSERT_EQ(ran.load(), 20);
+    ASSERT_EQ(staying.thread_share(), 2);
+  }
+  Answer<absl::Duration> search;
+  staying.Admit(kSearch, {}, Report(&search));
+  EXPECT_TRUE(search.Wait().ok());
+}
+
+TEST(WorkPool, AClassNeverRunsOnMoreThreadsThanItMay) {
+  constexpr int32_t kThreads = 2;
+  const auto pool = std::make_shared<WorkPool>(kThreads);
+  std::vector<std::unique_ptr<WorkQueue>> queues;
+  for (int i = 0; i < 4; ++i) {
+    queues.push_back(std::make_unique<WorkQueue>(pool, 1000));
+  }
+  std::array<std::atomic<int>, kWorkClasses> inside = {};
+  std::atomic<int> most{0}, tasks{0};
+  for (int i = 0; i < 800; ++i) {
+    const WorkClass work_class = i % 3 == 0 ? kRead : kSearch;
+    WorkQueue* queue = queues[static_cast<size_t>(i % 4)].get();
+    queue->Admit(
+        work_class, {}, [&, work_class, queue](const WorkQueue::Admission&) {
+          queue->ParallelFor(work_class, 4, [&](int32_t worker, int64_t) {
+            EXPECT_LT(worker, kThreads);
+            const int now = ++inside[static_cast<size_t>(work_class)];
+            int seen = most.load();
+            while (seen < now && !most.compare_exchange_weak(seen, now)) {
+            }
+            ++tasks;
+            --inside[static_cast<size_t>(work_class)];
+          });
+        });
+  }
+  for (auto& queue : queues) queue->Stop();
+  EXPECT_EQ(tasks.load(), 4 * 800);
+  EXPECT_LE(most.load(), kThreads);
 }
 
 }  // namespace
