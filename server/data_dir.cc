@@ -82,7 +82,7 @@ absl::StatusOr<DataDir> DataDir::Open(const std::string& path,
   }
   DataDir dir(path, fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::AbortedError(absl::StrCat(
         "data directory ", path,
         " is in use by another coteried; stop it, or choose another with "
         "--data_dir"));

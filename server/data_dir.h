@@ -29,10 +29,11 @@ struct DataDirRequest {
 class DataDir {
  public:
   // Creates the directory on first use, takes its lock and reads or writes
-  // CLUSTER. FAILED_PRECONDITION: another process holds the lock, or the
-  // directory was made for another cluster, shard or number of shards, or it is
-  // new, for one shard, and no uuid is given. DATA_LOSS: CLUSTER is unreadable
-  // while shard folders exist. PERMISSION_DENIED and others as the system says.
+  // CLUSTER. ABORTED: another process holds the lock, at present.
+  // FAILED_PRECONDITION: the directory was made for another cluster, shard or
+  // number of shards, or it is new, for one shard, and no uuid is given.
+  // DATA_LOSS: CLUSTER is unreadable while shard folders exist.
+  // PERMISSION_DENIED and others as the system says.
   static absl::StatusOr<DataDir> Open(const std::string& path,
                                       const DataDirRequest& request);
 

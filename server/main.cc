@@ -15,6 +15,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -24,6 +25,9 @@ namespace {
 
 // What draining may take beyond its own limits before it is cut short.
 constexpr absl::Duration kStopSlack = absl::Milliseconds(700);
+
+// Between two looks at a data directory that another process has.
+constexpr absl::Duration kDataDirPause = absl::Milliseconds(100);
 
 // The first signal asks the server to stop; a second ends the process at once,
 // and so does time: everything acknowledged is on disk.
@@ -45,8 +49,35 @@ constexpr absl::Duration kStopSlack = absl::Milliseconds(700);
   std::_Exit(0);
 }
 
+// Server::Start, again while another process has the data directory and
+// options.data_dir_wait lasts. CANCELLED if a signal comes meanwhile.
+absl::StatusOr<std::unique_ptr<Server>> StartServer(
+    const ServerOptions& options, const sigset_t& signals) {
+  const absl::Time until = absl::Now() + options.data_dir_wait;
+  for (bool told = false;; told = true) {
+    absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(options);
+    if (!absl::IsAborted(started.status()) || absl::Now() >= until) {
+      return started;
+    }
+    if (!told) {
+      std::cerr << "coteried: data directory " << options.data_dir
+                << " is in use by another coteried; waiting for it to end"
+                << std::endl;
+    }
+    const timespec pause = absl::ToTimespec(kDataDirPause);
+    if (sigtimedwait(&signals, nullptr, &pause) > 0) {
+      return absl::CancelledError("stopped before it started");
+    }
+  }
+}
+
 int Run(const ServerOptions& options, const sigset_t& signals) {
-  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(options);
+  absl::StatusOr<std::unique_ptr<Server>> started =
+      StartServer(options, signals);
+  if (absl::IsCancelled(started.status())) {
+    std::cout << "coteried: " << started.status().message() << std::endl;
+    return 0;
+  }
   if (!started.ok()) {
     std::cerr << "coteried: " << started.status().message() << std::endl;
     return 1;

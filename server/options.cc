@@ -45,6 +45,9 @@ ABSL_FLAG(std::string, accept_stores, "",
 ABSL_FLAG(std::string, data_dir, "./coterie-data",
           "Folder for everything that must survive a restart; created if "
           "absent. One process at a time.");
+ABSL_FLAG(absl::Duration, data_dir_wait, absl::ZeroDuration(),
+          "How long to wait for a process that has the data directory to end, "
+          "e.g. 1m; by default it is refused at once.");
 ABSL_FLAG(int32_t, local_shards, 0,
           "Shards in this process, 1..64. Fixed when the data directory is "
           "made; 0 means as stored, or 4 when new.");
@@ -280,6 +283,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.listen = absl::GetFlag(FLAGS_listen);
   options.http = absl::GetFlag(FLAGS_http);
   options.data_dir = absl::GetFlag(FLAGS_data_dir);
+  options.data_dir_wait = absl::GetFlag(FLAGS_data_dir_wait);
   options.threads = absl::GetFlag(FLAGS_threads);
   options.queue_capacity = absl::GetFlag(FLAGS_queue_capacity);
   options.write_queue_bytes = absl::GetFlag(FLAGS_write_queue_bytes);
@@ -306,6 +310,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
         CheckAddress("listen", options.listen, true),
         options.http.empty() ? absl::OkStatus()
                              : CheckAddress("http", options.http, false),
+        DurationInRange("data_dir_wait", options.data_dir_wait),
         DurationInRange("drain_delay", options.drain_delay),
         DurationInRange("drain", options.drain),
         InRange("local_shards", options.local_shards, 0, 64),

@@ -26,6 +26,8 @@ struct ServerOptions {
   // For HTTP; empty: none. If the default cannot be had, none either.
   std::string http = kDefaultHttp;
   std::string data_dir = "./coterie-data";
+  // For how long another process that has data_dir may take to end.
+  absl::Duration data_dir_wait = absl::ZeroDuration();
   // Shards in this process; 0: as stored, or 4 for a new directory.
   int32_t local_shards = 0;
   // Role shard: which of how many; -1 and 0 otherwise.

@@ -42,6 +42,7 @@ TEST(Options, FlagsDefaultToTheStructsDefaults) {
   EXPECT_EQ(parsed->shards, plain.shards);
   EXPECT_EQ(parsed->serve_partial, plain.serve_partial);
   EXPECT_EQ(parsed->max_inflight_bytes, plain.max_inflight_bytes);
+  EXPECT_EQ(parsed->data_dir_wait, plain.data_dir_wait);
   EXPECT_EQ(parsed->drain_delay, plain.drain_delay);
   EXPECT_EQ(parsed->data_dir, plain.data_dir);
   EXPECT_EQ(parsed->local_shards, plain.local_shards);
@@ -65,6 +66,7 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
       {"--unsealed_bytes=1", "unsealed_bytes"},
       {"--merge_bytes=-1", "merge_bytes"},
       {"--drain=-1s", "drain"},
+      {"--data_dir_wait=-1s", "data_dir_wait"},
       {"--drain_delay=2h", "drain_delay"},
       {"--max_inflight_bytes=1024", "max_inflight_bytes"},
       {"--listen=::1:7600", "--listen"},

@@ -19,7 +19,8 @@ class Server {
   // Takes the data directory (roles with shards), listens, and begins to load
   // or to reach shards in the background; until that is done health says
   // NOT_SERVING and RPCs fail with UNAVAILABLE saying why. Errors say what to
-  // do; nothing is left behind. UNAVAILABLE if an address cannot be bound.
+  // do; nothing is left behind. UNAVAILABLE if an address cannot be bound,
+  // ABORTED if another process has the data directory at present.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
   // Shutdown(); then waits for shards that are still loading.

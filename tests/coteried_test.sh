@@ -22,6 +22,15 @@ expect "the answer is the same, byte for byte" cmp "$work/before" "$work/after"
 expect_code 1 "a second server on the same data" \
   server/coteried --listen=127.0.0.1:0 --data_dir="$work/data"
 expect_text err 'in use' "says that the directory is in use"
+wait_for_data() {
+  : >"$work/$1.err"
+  server/coteried --listen=127.0.0.1:0 --http= --data_dir="$work/data" \
+    --data_dir_wait=1m >"$work/$1.out" 2>"$work/$1.err" &
+  pids[$1]=$!
+  await_line "$1.err" 'in use .* waiting'
+}
+wait_for_data w0
+end w0 TERM 0
 expect_code 1 "a second server on the same port" \
   server/coteried --listen="$address" --data_dir="$work/other"
 expect_text err "cannot listen on $address" "names the address"
@@ -55,10 +64,14 @@ expect_code 1 "another number of shards" server/coteried \
   --listen=127.0.0.1:0 --data_dir="$work/data" --local_shards=3
 expect_text err 'made with 4 shards' "names both numbers"
 
-# After SIGKILL the lock is free: only a living process holds it.
+# After SIGKILL the lock is free: only a living process holds it. One that waits
+# for it goes on then.
 start_server --local_shards=4
 expect_code 0 "count" $coterie count words
-stop_server TERM
+wait_for_data w1
+stop_server KILL
+await_line w1.out 'serving on'
+end w1 TERM 0
 
 # Loading for as long as the test likes: a log that is a pipe is read until its
 # writer ends. Nothing says SERVING before, and a Watch tells the change.
