@@ -3,7 +3,7 @@
 # through sudo. Idempotent; takes well under a second when nothing is missing.
 #
 #   tools/install_deps.sh            packages and google.rpc protos
-#   tools/install_deps.sh --tests    also grpcurl, which tests call
+#   tools/install_deps.sh --tests    also grpcurl and helm, which tests call
 #   tools/install_deps.sh --loadtest also ghz
 #   tools/install_deps.sh --bench    also nanoflann, a peer of bench/approx
 #   tools/install_deps.sh --check    only says what is missing (exit 1 if any)
@@ -36,6 +36,7 @@ have_protos() { [ -f .deps/googleapis/google/rpc/error_details.proto ]; }
 if [ "${1:-}" = --check ]; then
   have_protos || missing+=("google.rpc protos")
   [ -x .deps/bin/grpcurl ] || missing+=("grpcurl (--tests)")
+  [ -x .deps/bin/helm ] || missing+=("helm (--tests)")
   [ ${#missing[@]} -eq 0 ] && { echo "nothing is missing"; exit 0; }
   printf 'missing: %s\n' "${missing[@]}"
   exit 1
@@ -67,21 +68,36 @@ if ! have_protos; then
   rm -rf "$tmp"
 fi
 
-go_tool() {  # NAME MODULE@VERSION
+# go_build NAME COMMAND...: makes .deps/bin/NAME by a command of go, unless it is
+# there.
+go_build() {
   [ -x ".deps/bin/$1" ] && return
-  echo "install_deps: building $1 ($2)"
+  echo "install_deps: building $1 (Go modules)"
   if ! command -v go >/dev/null; then
     local sudo=; [ "$(id -u)" -eq 0 ] || sudo=sudo
     $sudo apt-get install -y -qq --no-install-recommends golang-go >/dev/null
   fi
-  GOBIN="$PWD/.deps/bin" go install "$2" 2>"/tmp/coterie-go-$$.log" || {
-    cat "/tmp/coterie-go-$$.log" >&2
+  mkdir -p .deps/bin
+  local log
+  log=$(mktemp)
+  "${@:2}" >"$log" 2>&1 || {
+    cat "$log" >&2
+    echo "install_deps: cannot build $1; is the Go module proxy reached?" >&2
     exit 1
   }
-  rm -f "/tmp/coterie-go-$$.log"
+  rm -f "$log"
+}
+# go_tool NAME MODULE@VERSION
+go_tool() { go_build "$1" env GOBIN="$PWD/.deps/bin" go install "$2"; }
+# Helm: its versions are those of k8s/helm/go.mod. Two minutes the first time,
+# seconds from Go's cache.
+helm_tool() {
+  go_build helm env --chdir=k8s/helm CGO_ENABLED=0 GOBIN="$PWD/.deps/bin" \
+    GOFLAGS="-mod=readonly -trimpath" \
+    go install -ldflags "-s -w" helm.sh/helm/v3/cmd/helm
 }
 case "${1:-}" in
   --tests) go_tool grpcurl \
-    "github.com/fullstorydev/grpcurl/cmd/grpcurl@$grpcurl_version" ;;
+    "github.com/fullstorydev/grpcurl/cmd/grpcurl@$grpcurl_version"; helm_tool ;;
   --loadtest) go_tool ghz "github.com/bojand/ghz/cmd/ghz@$ghz_version" ;;
 esac
