@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 BAZEL ?= bazel
 
-.PHONY: help deps build demo test test-long test-asan test-tsan fuzz loadtest image \
+.PHONY: help deps build demo test test-long test-asan test-tsan fuzz loadtest image k8s-test \
         format check tidy clean
 
 help: ## Show this list
@@ -46,6 +46,12 @@ image: build ## Container image into k8s/out/, no Docker needed
 	@k8s/image/make_image.py --coteried bazel-bin/server/coteried \
 	  --coterie bazel-bin/client/coterie --archive k8s/out/coterie.tar \
 	  --contents k8s/out/contents.tsv
+
+k8s-test: image ## The chart on a real one-node Kubernetes, built here (root)
+	@tools/install_deps.sh --tests
+	@tools/install_deps.sh --loadtest
+	@k8s/testcluster/build.sh
+	@k8s/test/run.sh
 
 loadtest: build ## Load a local server with ghz and report
 	@tools/install_deps.sh --loadtest
