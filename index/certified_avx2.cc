@@ -28,4 +28,8 @@ int64_t FineAvx2(const CodeTile& tile, int low_bits, CodeHit* hits) {
   return Fine256<MultiplyAdd>(tile, low_bits, hits);
 }
 
+int64_t PlaneAvx2(const PlaneTile& tile, int low_bits, CodeHit* hits) {
+  return Plane256<MultiplyAdd>(tile, low_bits, hits);
+}
+
 }  // namespace coterie::internal_certified

@@ -159,8 +159,7 @@ int64_t Batch(const CodeTile& tile, CodeHit* hits) {
 }
 
 // Both parts of the score of the block at `codes`, which is read in order: one
-// stream of memory is what prefetchers like best. kStream: so are the blocks.
-template <bool kStream>
+// stream of memory is what prefetchers like best.
 inline __m512i FineScore(const CodeTile& tile, const uint8_t* codes,
                          int low_bits) {
   const int32_t* high = tile.queries;
@@ -173,12 +172,10 @@ inline __m512i FineScore(const CodeTile& tile, const uint8_t* codes,
   for (; i + 2 <= tile.quads; i += 2) {
     const __m512i x0 = _mm512_loadu_si512(codes + i * 64);
     const __m512i x1 = _mm512_loadu_si512(codes + i * 64 + 64);
-    if (kStream) {
-      _mm_prefetch(reinterpret_cast<const char*>(codes + i * 64 + kAhead),
-                   _MM_HINT_T1);
-      _mm_prefetch(reinterpret_cast<const char*>(codes + i * 64 + 64 + kAhead),
-                   _MM_HINT_T1);
-    }
+    _mm_prefetch(reinterpret_cast<const char*>(codes + i * 64 + kAhead),
+                 _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(codes + i * 64 + 64 + kAhead),
+                 _MM_HINT_T1);
     high0 = _mm512_dpbusd_epi32(high0, x0, _mm512_set1_epi32(high[i]));
     low0 = _mm512_dpbusd_epi32(low0, x0, _mm512_set1_epi32(low[i]));
     high1 = _mm512_dpbusd_epi32(high1, x1, _mm512_set1_epi32(high[i + 1]));
@@ -196,8 +193,8 @@ inline __m512i FineScore(const CodeTile& tile, const uint8_t* codes,
 }
 
 // Both parts of the score of the half codes at `lines`.
-inline __m512i PlaneScore(const PlaneTile& plane, const CodeTile& tile,
-                          const uint8_t* lines, int low_bits) {
+inline __m512i PlaneScore(const PlaneTile& tile, const uint8_t* lines,
+                          int low_bits) {
   const int32_t* high = tile.queries;
   const int32_t* low = tile.queries + tile.query_stride;
   const __m512i mask = _mm512_set1_epi8(15);
@@ -226,10 +223,10 @@ inline __m512i PlaneScore(const PlaneTile& plane, const CodeTile& tile,
   const __m512i high_sum = _mm512_add_epi32(high0, high1);
   const __m512i low_sum =
       _mm512_add_epi32(_mm512_slli_epi32(_mm512_add_epi32(low0, low1), 1),
-                       _mm512_set1_epi32(plane.starts[1]));
+                       _mm512_set1_epi32(tile.starts[1]));
   return _mm512_add_epi32(
       _mm512_add_epi32(_mm512_slli_epi32(high_sum, 1),
-                       _mm512_set1_epi32(plane.starts[0])),
+                       _mm512_set1_epi32(tile.starts[0])),
       _mm512_sra_epi32(low_sum, _mm_cvtsi32_si128(low_bits)));
 }
 
@@ -258,34 +255,22 @@ int64_t BatchAvx512Vnni(const CodeTile& tile, int64_t queries, CodeHit* hits) {
                                : BatchOf<false>(tile, queries, hits);
 }
 
-int64_t PlaneAvx512Vnni(const PlaneTile& plane, const CodeTile& tile,
-                        int low_bits, CodeHit* hits, int64_t* blocks) {
-  const int64_t block_bytes = tile.quads * 64;
+int64_t PlaneAvx512Vnni(const PlaneTile& tile, int low_bits, CodeHit* hits) {
   const int64_t line_bytes = (tile.quads + 1) / 2 * 64;
-  const __m512 plane_a = _mm512_set1_ps(plane.cut_a);
-  const __m512 plane_b = _mm512_set1_ps(plane.cut_b);
-  const __m512 plane_k = _mm512_set1_ps(plane.cut_k);
-  const __m512 cut_a = _mm512_set1_ps(tile.cut_a[0]);
-  const __m512 cut_b = _mm512_set1_ps(tile.cut_b[0]);
-  const __m512 cut_k = _mm512_set1_ps(tile.cut_k[0]);
+  const __m512 cut_a = _mm512_set1_ps(tile.cut_a);
+  const __m512 cut_b = _mm512_set1_ps(tile.cut_b);
+  const __m512 cut_k = _mm512_set1_ps(tile.cut_k);
   int64_t count = 0;
   for (int64_t block = 0; block < tile.groups * kBlocks; ++block) {
     const int64_t row = block * 16;
     const auto live = static_cast<__mmask16>(tile.live[block / kBlocks] >>
                                              (block % kBlocks * 16));
     if (live == 0) continue;
-    const __m512i half =
-        PlaneScore(plane, tile, plane.lines + block * line_bytes, low_bits);
-    const __mmask16 may =
-        static_cast<__mmask16>(live & Stay(half, plane.a + row, plane.b + row,
-                                           plane_a, plane_b, plane_k));
-    if (__builtin_expect(may == 0, 1)) continue;
-    ++*blocks;
     const __m512i sum =
-        FineScore<false>(tile, tile.codes + block * block_bytes, low_bits);
+        PlaneScore(tile, tile.lines + block * line_bytes, low_bits);
     const __mmask16 stay = static_cast<__mmask16>(
-        may & Stay(sum, tile.a + row, tile.b + row, cut_a, cut_b, cut_k));
-    if (stay == 0) continue;
+        live & Stay(sum, tile.a + row, tile.b + row, cut_a, cut_b, cut_k));
+    if (__builtin_expect(stay == 0, 1)) continue;
     alignas(64) int32_t scores[16];
     _mm512_store_si512(scores, sum);
     count += Emit(scores, stay, row, 0, hits + count);
@@ -309,7 +294,7 @@ int64_t FineAvx512Vnni(const CodeTile& tile, int low_bits, CodeHit* hits) {
     __m512i sum[kBlocks];
 #pragma GCC unroll 4
     for (int k = 0; k < kBlocks; ++k) {
-      sum[k] = FineScore<true>(tile, codes + k * block_bytes, low_bits);
+      sum[k] = FineScore(tile, codes + k * block_bytes, low_bits);
       masks[k] = Stay(sum[k], a + k * 16, b + k * 16, cut_a, cut_b, cut_k);
     }
     const uint64_t stay = Join(masks) & live;

@@ -25,4 +25,8 @@ int64_t FineAvxVnni(const CodeTile& tile, int low_bits, CodeHit* hits) {
   return Fine256<Vnni>(tile, low_bits, hits);
 }
 
+int64_t PlaneAvxVnni(const PlaneTile& tile, int low_bits, CodeHit* hits) {
+  return Plane256<Vnni>(tile, low_bits, hits);
+}
+
 }  // namespace coterie::internal_certified

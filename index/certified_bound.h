@@ -30,6 +30,7 @@
 #define COTERIE_INDEX_CERTIFIED_BOUND_H_
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "index/certified_codes.h"
@@ -68,7 +69,9 @@ double LowerBound(const CertifiedCodes& codes, const CertifiedQuery& query,
 // >= the canonical distance. For squared L2 and cosine the lesser of
 //   A + 2|p| E_x + 2 E_q |y^|  and  (|p^ - y^| + E_q + E_x)^2,
 // with |y^|^2 <= |y|^2 (1 + 2^-20) in the latter: S <= S_LS (1 + 2^-22) and
-// S_LS c is a projection of y.
+// S_LS c is a projection of y. That does not hold for a plane's half codes,
+// which are never 0: for squared L2 and cosine this REQUIRES an 8-bit code.
+// The other bounds here hold for both.
 double UpperBound(const CertifiedCodes& codes, const CertifiedQuery& query,
                   const CertifiedPanel& panel, const CertifiedScore& score);
 
@@ -91,14 +94,43 @@ class CertifiedRange {
       return {LowerBound(codes_, query_, panel, score),
               UpperBound(codes_, query_, panel, score)};
     }
+    return Between(static_cast<double>(score.a), static_cast<double>(score.b),
+                   static_cast<double>(score.ip), WidthOf(panel));
+  }
+
+  // Several rows side by side, in the shape that compilers turn into vector
+  // code: fields and score of each, and WidthOf its panel.
+  struct Rows {
+    static constexpr size_t kCount = 16;
+    double a[kCount];
+    double b[kCount];
+    double ip[kCount];
+    double width[kCount];
+  };
+  // Their bounds, as Of gives them. REQUIRES: not INNER_PRODUCT; a > 0.
+  void OfMany(const Rows& rows, double (&lower)[Rows::kCount],
+              double (&upper)[Rows::kCount]) const {
+    for (size_t i = 0; i < Rows::kCount; ++i) {
+      const Bounds bounds =
+          Between(rows.a[i], rows.b[i], rows.ip[i], rows.width[i]);
+      lower[i] = bounds.lower;
+      upper[i] = bounds.upper;
+    }
+  }
+  // Of rows of this panel, in units of their codes.
+  double WidthOf(const CertifiedPanel& panel) const {
+    return 2 * (query_.norm_high * panel.code_error +
+                query_.error * panel.code_norm);
+  }
+
+ private:
+  Bounds Between(double a, double b, double ip, double code_width) const {
     const CertifiedQuery& q = query_;
-    const double scale = 1 / static_cast<double>(score.a);
-    const double norm = static_cast<double>(score.b) * scale;
+    const double scale = 1 / a;
+    const double norm = b * scale;
     const double product = 2 * q.scale * scale;
-    const double cross = product * score.ip;
-    const double width =
-        2 * scale *
-        (q.norm_high * panel.code_error + q.error * panel.code_norm);
+    const double cross = product * ip;
+    const double width = scale * code_width;
     // (sqrt(norm) (1 + 2^-22) + 2 w)^2, as 2 sqrt(norm) <= 1 + norm.
     const double norm_high =
         norm * (1 + 0x1p-20) + slack_ * (1 + norm) + slack_square_;
@@ -114,7 +146,6 @@ class CertifiedRange {
     return {below * shrink_ - canonical_, above * q.from_units + canonical_};
   }
 
- private:
   const CertifiedCodes& codes_;
   const CertifiedQuery& query_;
   const bool inner_product_;

@@ -37,13 +37,14 @@ PlaneKernel PlaneKernelFor(CodeKernel kernel) {
   switch (kernel) {
     case CodeKernel::kAvx512Vnni:
       return PlaneAvx512Vnni;
-    case CodeKernel::kScalar:
-      return PlaneScalar;
     case CodeKernel::kAvxVnni:
+      return PlaneAvxVnni;
     case CodeKernel::kAvx2:
+      return PlaneAvx2;
+    case CodeKernel::kScalar:
       break;
   }
-  return nullptr;
+  return PlaneScalar;
 }
 
 }  // namespace coterie::internal_certified

@@ -11,7 +11,6 @@ namespace coterie::internal_certified {
 // Calling what they return REQUIRES a CPU that has `kernel`.
 BatchKernel BatchKernelFor(CodeKernel kernel);
 FineKernel FineKernelFor(CodeKernel kernel);
-// Null: there is none.
 PlaneKernel PlaneKernelFor(CodeKernel kernel);
 
 }  // namespace coterie::internal_certified

@@ -42,13 +42,18 @@ struct CodeTile {
   const uint8_t* ahead;
 };
 
-// The same rows in a plane of half codes (index/certified_plane.h), and what is
-// asked of them before their codes are read.
+// Rows in a plane of half codes (index/certified_plane.h), and one fine query:
+// its high codes, then, query_stride on, its low ones. Fields as above.
 struct PlaneTile {
   const uint8_t* lines;  // (quads + 1) / 2 a block
-  const float* a;        // per row
-  const float* b;        // per row
-  int32_t starts[2];     // of a fine query's parts: -15 * sum of codes
+  int64_t groups;
+  int64_t quads;  // of the query
+  const float* a;
+  const float* b;
+  const uint64_t* live;
+  const int32_t* queries;
+  int64_t query_stride;
+  int32_t starts[2];  // of the parts: -15 * sum of codes
   float cut_a;
   float cut_b;
   float cut_k;
@@ -71,27 +76,26 @@ using BatchKernel = int64_t (*)(const CodeTile& tile, int64_t queries,
 using FineKernel = int64_t (*)(const CodeTile& tile, int low_bits,
                                CodeHit* hits);
 
-// As FineKernel, for rows that stay in the plane, too. Adds to `blocks` the
-// blocks of 16 rows whose codes were read. REQUIRES: groups <= 16.
-using PlaneKernel = int64_t (*)(const PlaneTile& plane, const CodeTile& tile,
-                                int low_bits, CodeHit* hits, int64_t* blocks);
+// As FineKernel; ip = sum of query code * half code, floored likewise.
+using PlaneKernel = int64_t (*)(const PlaneTile& tile, int low_bits,
+                                CodeHit* hits);
 
 int64_t BatchScalar(const CodeTile& tile, int64_t queries, CodeHit* hits);
 int64_t FineScalar(const CodeTile& tile, int low_bits, CodeHit* hits);
-int64_t PlaneScalar(const PlaneTile& plane, const CodeTile& tile, int low_bits,
-                    CodeHit* hits, int64_t* blocks);
+int64_t PlaneScalar(const PlaneTile& tile, int low_bits, CodeHit* hits);
 
 // REQUIRES: query codes (both parts) of magnitude at most 64.
 int64_t BatchAvx2(const CodeTile& tile, int64_t queries, CodeHit* hits);
 int64_t FineAvx2(const CodeTile& tile, int low_bits, CodeHit* hits);
+int64_t PlaneAvx2(const PlaneTile& tile, int low_bits, CodeHit* hits);
 
 int64_t BatchAvxVnni(const CodeTile& tile, int64_t queries, CodeHit* hits);
 int64_t FineAvxVnni(const CodeTile& tile, int low_bits, CodeHit* hits);
+int64_t PlaneAvxVnni(const PlaneTile& tile, int low_bits, CodeHit* hits);
 
 int64_t BatchAvx512Vnni(const CodeTile& tile, int64_t queries, CodeHit* hits);
 int64_t FineAvx512Vnni(const CodeTile& tile, int low_bits, CodeHit* hits);
-int64_t PlaneAvx512Vnni(const PlaneTile& plane, const CodeTile& tile,
-                        int low_bits, CodeHit* hits, int64_t* blocks);
+int64_t PlaneAvx512Vnni(const PlaneTile& tile, int low_bits, CodeHit* hits);
 
 }  // namespace coterie::internal_certified
 

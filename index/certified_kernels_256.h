@@ -26,23 +26,35 @@ inline __m256i LoadCodes(const uint8_t* codes) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
 }
 
-// Bits of the 8 rows that stay.
-inline uint32_t Stay(const CodeTile& tile, int64_t query, int64_t row,
-                     __m256i ip) {
-  const __m256 cut = _mm256_fmadd_ps(
-      _mm256_set1_ps(tile.cut_a[query]), _mm256_loadu_ps(tile.a + row),
-      _mm256_fmadd_ps(_mm256_set1_ps(tile.cut_b[query]),
-                      _mm256_loadu_ps(tile.b + row),
-                      _mm256_set1_ps(tile.cut_k[query])));
-  return static_cast<uint32_t>(_mm256_movemask_ps(
-      _mm256_cmp_ps(_mm256_cvtepi32_ps(ip), cut, _CMP_NLT_UQ)));
+// What a query asks of rows.
+struct Cut {
+  __m256 a;
+  __m256 b;
+  __m256 k;
+};
+
+inline Cut CutOf(const CodeTile& tile, int64_t query) {
+  return {_mm256_set1_ps(tile.cut_a[query]), _mm256_set1_ps(tile.cut_b[query]),
+          _mm256_set1_ps(tile.cut_k[query])};
 }
 
-inline int64_t Emit(const CodeTile& tile, int64_t query, int64_t row,
-                    __m256i ip, CodeHit* hits) {
+// Bits of the 8 rows from `row` on that stay.
+inline uint32_t Stay(const Cut& cut, const float* a, const float* b,
+                     int64_t row, __m256i ip) {
+  const __m256 least =
+      _mm256_fmadd_ps(cut.a, _mm256_loadu_ps(a + row),
+                      _mm256_fmadd_ps(cut.b, _mm256_loadu_ps(b + row), cut.k));
+  return static_cast<uint32_t>(_mm256_movemask_ps(
+      _mm256_cmp_ps(_mm256_cvtepi32_ps(ip), least, _CMP_NLT_UQ)));
+}
+
+// `Tile` is CodeTile or PlaneTile.
+template <typename Tile>
+inline int64_t Emit(const Tile& tile, const Cut& cut, int64_t query,
+                    int64_t row, __m256i ip, CodeHit* hits) {
   const uint32_t live = static_cast<uint32_t>(
       tile.live[row / kGroupRows] >> (row % kGroupRows) & 0xff);
-  uint32_t stay = Stay(tile, query, row, ip) & live;
+  uint32_t stay = Stay(cut, tile.a, tile.b, row, ip) & live;
   if (stay == 0) return 0;
   alignas(32) int32_t scores[kHalfRows];
   _mm256_store_si256(reinterpret_cast<__m256i*>(scores), ip);
@@ -90,10 +102,11 @@ inline int64_t TwoBlocks(const CodeTile& tile, int64_t first, int64_t row,
   int64_t count = 0;
 #pragma GCC unroll 2
   for (int q = 0; q < kQueries; ++q) {
+    const Cut cut = CutOf(tile, first + q);
 #pragma GCC unroll 4
     for (int k = 0; k < kRegisters; ++k) {
-      count +=
-          Emit(tile, first + q, row + k * kHalfRows, sum[q][k], hits + count);
+      count += Emit(tile, cut, first + q, row + k * kHalfRows, sum[q][k],
+                    hits + count);
     }
   }
   return count;
@@ -118,6 +131,7 @@ int64_t Fine256(const CodeTile& tile, int low_bits, CodeHit* hits) {
   const int32_t* high = tile.queries;
   const int32_t* low = tile.queries + tile.query_stride;
   const __m128i shift = _mm_cvtsi32_si128(low_bits);
+  const Cut cut = CutOf(tile, 0);
   int64_t count = 0;
   for (int64_t row = 0; row < tile.groups * kGroupRows; row += kBlockRows) {
     if (tile.live[row / kGroupRows] == 0) continue;
@@ -143,8 +157,52 @@ int64_t Fine256(const CodeTile& tile, int low_bits, CodeHit* hits) {
     for (int k = 0; k < kHalves; ++k) {
       const __m256i ip =
           _mm256_add_epi32(high_sum[k], _mm256_sra_epi32(low_sum[k], shift));
-      count += Emit(tile, 0, row + k * kHalfRows, ip, hits + count);
+      count += Emit(tile, cut, 0, row + k * kHalfRows, ip, hits + count);
     }
+  }
+  return count;
+}
+
+// The score of 8 rows of a plane, whose bytes of a line are 32 from `line` on.
+template <typename Dot>
+inline __m256i HalfScore256(const PlaneTile& tile, const uint8_t* line,
+                            int low_bits) {
+  const int32_t* high = tile.queries;
+  const int32_t* low = tile.queries + tile.query_stride;
+  const __m256i mask = _mm256_set1_epi8(15);
+  __m256i high_sum = _mm256_setzero_si256();
+  __m256i low_sum = _mm256_setzero_si256();
+  for (int64_t i = 0; i < tile.quads; i += 2, line += 64) {
+    const __m256i x = LoadCodes(line);
+    _mm_prefetch(reinterpret_cast<const char*>(line + kAhead), _MM_HINT_T0);
+    const __m256i even = _mm256_and_si256(x, mask);
+    high_sum = Dot::Add(high_sum, even, Broadcast(high[i]));
+    low_sum = Dot::Add(low_sum, even, Broadcast(low[i]));
+    if (i + 1 == tile.quads) break;
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi16(x, 4), mask);
+    high_sum = Dot::Add(high_sum, odd, Broadcast(high[i + 1]));
+    low_sum = Dot::Add(low_sum, odd, Broadcast(low[i + 1]));
+  }
+  const __m256i low_score = _mm256_add_epi32(_mm256_slli_epi32(low_sum, 1),
+                                             Broadcast(tile.starts[1]));
+  return _mm256_add_epi32(
+      _mm256_add_epi32(_mm256_slli_epi32(high_sum, 1),
+                       Broadcast(tile.starts[0])),
+      _mm256_sra_epi32(low_score, _mm_cvtsi32_si128(low_bits)));
+}
+
+template <typename Dot>
+int64_t Plane256(const PlaneTile& tile, int low_bits, CodeHit* hits) {
+  const Cut cut = {_mm256_set1_ps(tile.cut_a), _mm256_set1_ps(tile.cut_b),
+                   _mm256_set1_ps(tile.cut_k)};
+  const int64_t line_bytes = (tile.quads + 1) / 2 * 64;
+  int64_t count = 0;
+  for (int64_t row = 0; row < tile.groups * kGroupRows; row += kHalfRows) {
+    if (tile.live[row / kGroupRows] == 0) continue;
+    const uint8_t* line =
+        tile.lines + row / kBlockRows * line_bytes + row % kBlockRows * 4;
+    count += Emit(tile, cut, 0, row, HalfScore256<Dot>(tile, line, low_bits),
+                  hits + count);
   }
   return count;
 }

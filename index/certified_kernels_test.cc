@@ -70,6 +70,10 @@ class Tile {
   }
 
   int64_t rows() const { return groups_ * kGroupRows; }
+  int Code(int64_t row, int64_t j) const {
+    return codes_[static_cast<size_t>(row / 16 * 16 * quads_ * 4 + j / 4 * 64 +
+                                      row % 16 * 4 + j % 4)];
+  }
   int64_t Query(int64_t q, int64_t j) const {
     return queries_[static_cast<size_t>(q * quads_ * 4 + j)];
   }
@@ -79,9 +83,41 @@ class Tile {
   int64_t Score(int64_t row, int64_t q) const {
     int64_t sum = 0;
     for (int64_t j = 0; j < quads_ * 4; ++j) {
-      const int64_t at =
-          row / 16 * 16 * quads_ * 4 + j / 4 * 64 + row % 16 * 4 + j % 4;
-      sum += Query(q, j) * (codes_[static_cast<size_t>(at)] - 128);
+      sum += Query(q, j) * (Code(row, j) - 128);
+    }
+    return sum;
+  }
+  // The upper halves of the codes as a plane. The half of a last odd quad that
+  // nothing is in holds what must not count.
+  PlaneTile Halves(std::vector<uint8_t>& lines) const {
+    const int64_t line_count = (quads_ + 1) / 2;
+    lines.assign(static_cast<size_t>(rows() / 16 * line_count * 64 + 64), 0xee);
+    for (int64_t row = 0; row < rows(); ++row) {
+      for (int64_t j = 0; j < quads_ * 4; ++j) {
+        uint8_t& byte = lines[static_cast<size_t>(
+            row / 16 * line_count * 64 + j / 8 * 64 + row % 16 * 4 + j % 4)];
+        const int half = Code(row, j) >> 4;
+        byte = static_cast<uint8_t>(j % 8 < 4 ? (byte & 0xf0) | half
+                                              : (byte & 0x0f) | half << 4);
+      }
+    }
+    return {.lines = lines.data(),
+            .groups = groups_,
+            .quads = quads_,
+            .a = a_.data(),
+            .b = b_.data(),
+            .live = live_.data(),
+            .queries = reinterpret_cast<const int32_t*>(queries_.data()),
+            .query_stride = quads_,
+            .starts = {starts_[0] / 128 * 15, starts_[1] / 128 * 15},
+            .cut_a = cut_a_[0],
+            .cut_b = cut_b_[0],
+            .cut_k = cut_k_[0]};
+  }
+  int64_t HalfScore(int64_t row, int64_t q) const {
+    int64_t sum = 0;
+    for (int64_t j = 0; j < quads_ * 4; ++j) {
+      sum += Query(q, j) * (2 * (Code(row, j) >> 4) - 15);
     }
     return sum;
   }
@@ -142,6 +178,22 @@ Found RunFine(CodeKernel kernel, const Tile& tile, int low_bits) {
   return found;
 }
 
+Found RunPlane(CodeKernel kernel, const Tile& tile, int low_bits) {
+  std::vector<CodeHit> hits(static_cast<size_t>(tile.rows()));
+  std::vector<uint8_t> lines;
+  const int64_t count =
+      PlaneKernelFor(kernel)(tile.Halves(lines), low_bits, hits.data());
+  const Found found = ToMap(hits, count);
+  EXPECT_EQ(static_cast<int64_t>(found.size()), count) << "a hit twice";
+  return found;
+}
+
+// floor(v / 2^bits).
+int64_t Floor(int64_t v, int bits) {
+  const int64_t step = int64_t{1} << bits;
+  return (v - ((v % step) + step) % step) / step;
+}
+
 class CertifiedKernelsTest : public testing::TestWithParam<CodeKernel> {};
 
 TEST_P(CertifiedKernelsTest, BatchFindsWhatTheDefinitionSays) {
@@ -173,14 +225,31 @@ TEST_P(CertifiedKernelsTest, FineFloorsTheLowPart) {
     const Tile tile(3, quads, limit, random);
     Found expected;
     for (int64_t row = 0; row < tile.rows(); ++row) {
-      int64_t low = tile.Score(row, 1);
-      const int64_t step = int64_t{1} << low_bits;
-      low = (low - ((low % step) + step) % step) / step;
-      const int64_t ip = tile.Score(row, 0) + low;
+      const int64_t ip =
+          tile.Score(row, 0) + Floor(tile.Score(row, 1), low_bits);
       if (tile.Stays(row, 0, ip)) expected[{row, 0}] = ip;
     }
     ASSERT_EQ(RunFine(GetParam(), tile, low_bits), expected)
         << quads << " quads; SEED=" << TestSeed();
+  }
+}
+
+TEST_P(CertifiedKernelsTest, PlaneScoresUpperHalves) {
+  std::mt19937_64 random(TestSeed());
+  const int limit = QueryCodeLimit(GetParam());
+  const int low_bits = limit == 64 ? 7 : 8;
+  for (int64_t quads : {1, 2, 3, 4, 5, 25, 196}) {
+    for (int64_t groups : {0, 1, 3}) {
+      const Tile tile(groups, quads, limit, random);
+      Found expected;
+      for (int64_t row = 0; row < tile.rows(); ++row) {
+        const int64_t ip =
+            tile.HalfScore(row, 0) + Floor(tile.HalfScore(row, 1), low_bits);
+        if (tile.Stays(row, 0, ip)) expected[{row, 0}] = ip;
+      }
+      ASSERT_EQ(RunPlane(GetParam(), tile, low_bits), expected)
+          << quads << " quads, " << groups << " groups; SEED=" << TestSeed();
+    }
   }
 }
 
@@ -193,6 +262,9 @@ TEST_P(CertifiedKernelsTest, LargestCodesDoNotOverflow) {
   EXPECT_EQ(tile.Score(0, 0), expected);
   ASSERT_FALSE(found.empty());
   for (const auto& [key, ip] : found) ASSERT_EQ(ip, expected);
+  for (const auto& [key, ip] : RunPlane(GetParam(), tile, 8)) {
+    ASSERT_EQ(ip, tile.HalfScore(0, 0) + Floor(tile.HalfScore(0, 1), 8));
+  }
 }
 
 TEST_P(CertifiedKernelsTest, NaNKeepsItsRow) {
@@ -203,6 +275,7 @@ TEST_P(CertifiedKernelsTest, NaNKeepsItsRow) {
   for (float& k : tile.cut_k()) k = 1e30f;
   EXPECT_TRUE(RunBatch(GetParam(), tile, kTileQueries).empty());
   EXPECT_TRUE(RunFine(GetParam(), tile, 8).empty());
+  EXPECT_TRUE(RunPlane(GetParam(), tile, 8).empty());
   int64_t rows[2] = {-1, -1};
   for (int64_t row = 0; row < 64; ++row) {
     if (tile.Live(row)) rows[rows[0] < 0 ? 0 : 1] = row;
@@ -211,6 +284,7 @@ TEST_P(CertifiedKernelsTest, NaNKeepsItsRow) {
   tile.b()[static_cast<size_t>(rows[1])] = nan;
   EXPECT_EQ(RunBatch(GetParam(), tile, kTileQueries).size(), 2 * kTileQueries);
   EXPECT_EQ(RunFine(GetParam(), tile, 8).size(), 2u);
+  EXPECT_EQ(RunPlane(GetParam(), tile, 8).size(), 2u);
 }
 
 TEST_P(CertifiedKernelsTest, NaNCutKeepsAllLiveRows) {
@@ -221,6 +295,7 @@ TEST_P(CertifiedKernelsTest, NaNCutKeepsAllLiveRows) {
   for (int64_t row = 0; row < tile.rows(); ++row) live += tile.Live(row);
   EXPECT_EQ(RunBatch(GetParam(), tile, 1).size(), live);
   EXPECT_EQ(RunFine(GetParam(), tile, 8).size(), live);
+  EXPECT_EQ(RunPlane(GetParam(), tile, 8).size(), live);
 }
 
 INSTANTIATE_TEST_SUITE_P(Supported, CertifiedKernelsTest,

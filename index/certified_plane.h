@@ -8,8 +8,8 @@
 // is measured and a norm of its own, by the rules of index/certified_codes.h
 // with c4 in place of c: a = (1 - delta) / max(<y,c4> / <c4,c4>, 4 S), S the
 // scale of the 8-bit code, rounded down, and so on. So index/certified_bound.h
-// holds for its score word for word. Dimensions beyond d count as c4 = 0, as
-// query codes are 0 there.
+// holds for its score word for word, but for UpperBound. Dimensions beyond d
+// count as c4 = 0, as query codes are 0 there.
 //
 // Layout: 16 rows x 8 dimensions in 64 bytes; byte 4 r + j of line i of a block
 // holds the H of row r, dimension 8 i + j, in its low half and that of

@@ -2,17 +2,12 @@
 
 #include <stdint.h>
 
-#include <array>
-#include <cstddef>
-
 #include "index/certified_kernels.h"
 
 namespace coterie::internal_certified {
 namespace {
 
 constexpr int64_t kBlockRows = 16;
-// Groups of a tile, at most, when a plane is asked: a panel.
-constexpr int64_t kPlaneGroups = 16;
 
 // Score of one row, whose first byte is `row`, against `query`.
 int64_t Score(const uint8_t* row, const int32_t* query, int64_t start,
@@ -27,25 +22,50 @@ int64_t Score(const uint8_t* row, const int32_t* query, int64_t start,
   return sum;
 }
 
+bool Stays(float cut_a, float a, float cut_b, float b, float cut_k,
+           int32_t ip) {
+  return !(static_cast<float>(ip) < cut_a * a + (cut_b * b + cut_k));
+}
+
+bool IsLive(const uint64_t* live, int64_t row) {
+  return (live[row / kGroupRows] >> (row % kGroupRows) & 1) != 0;
+}
+
 template <typename ScoreOf>
 int64_t Filter(const CodeTile& tile, int64_t queries, ScoreOf score,
                CodeHit* hits) {
   int64_t count = 0;
   for (int64_t row = 0; row < tile.groups * kGroupRows; ++row) {
-    if ((tile.live[row / kGroupRows] >> (row % kGroupRows) & 1) == 0) continue;
+    if (!IsLive(tile.live, row)) continue;
     const uint8_t* codes = tile.codes +
                            row / kBlockRows * kBlockRows * 4 * tile.quads +
                            row % kBlockRows * 4;
     for (int64_t q = 0; q < queries; ++q) {
       const int32_t ip = static_cast<int32_t>(score(codes, q));
-      const float cut = tile.cut_a[q] * tile.a[row] +
-                        (tile.cut_b[q] * tile.b[row] + tile.cut_k[q]);
-      if (static_cast<float>(ip) < cut) continue;
+      if (!Stays(tile.cut_a[q], tile.a[row], tile.cut_b[q], tile.b[row],
+                 tile.cut_k[q], ip)) {
+        continue;
+      }
       hits[count++] = {static_cast<uint16_t>(row), static_cast<uint16_t>(q),
                        ip};
     }
   }
   return count;
+}
+
+// 2 * (score of the upper halves) + start, for one part of the query.
+int64_t HalfScore(const PlaneTile& tile, int64_t row, int part) {
+  const int8_t* codes =
+      reinterpret_cast<const int8_t*>(tile.queries + part * tile.query_stride);
+  const uint8_t* line = tile.lines +
+                        row / kBlockRows * ((tile.quads + 1) / 2) * 64 +
+                        row % kBlockRows * 4;
+  int64_t sum = 0;
+  for (int64_t j = 0; j < 4 * tile.quads; ++j) {
+    const int byte = line[j / 8 * 64 + j % 4];
+    sum += (j % 8 < 4 ? byte & 15 : byte >> 4) * codes[j];
+  }
+  return 2 * sum + tile.starts[part];
 }
 
 }  // namespace
@@ -73,43 +93,19 @@ int64_t FineScalar(const CodeTile& tile, int low_bits, CodeHit* hits) {
       hits);
 }
 
-int64_t PlaneScalar(const PlaneTile& plane, const CodeTile& tile, int low_bits,
-                    CodeHit* hits, int64_t* blocks) {
-  const int64_t lines = (tile.quads + 1) / 2;
-  const auto half_score = [&](int64_t row, int part) {
-    const int8_t* codes = reinterpret_cast<const int8_t*>(
-        tile.queries + part * tile.query_stride);
-    const uint8_t* line =
-        plane.lines + row / kBlockRows * lines * 64 + row % kBlockRows * 4;
-    int64_t sum = 0;
-    for (int64_t j = 0; j < 4 * tile.quads; ++j) {
-      const int byte = line[j / 8 * 64 + j % 4];
-      sum += (j % 8 < 4 ? byte & 15 : byte >> 4) * codes[j];
-    }
-    return 2 * sum + plane.starts[part];
-  };
-  const auto stays = [&](int64_t row) {
-    const auto ip = static_cast<int32_t>(half_score(row, 0) +
-                                         (half_score(row, 1) >> low_bits));
-    const float cut =
-        plane.cut_a * plane.a[row] + (plane.cut_b * plane.b[row] + plane.cut_k);
-    return !(static_cast<float>(ip) < cut);
-  };
-  std::array<uint64_t, kPlaneGroups> live = {};
+int64_t PlaneScalar(const PlaneTile& tile, int low_bits, CodeHit* hits) {
+  int64_t count = 0;
   for (int64_t row = 0; row < tile.groups * kGroupRows; ++row) {
-    if ((tile.live[row / kGroupRows] >> (row % kGroupRows) & 1) != 0 &&
-        stays(row)) {
-      live[static_cast<size_t>(row / kGroupRows)] |= uint64_t{1}
-                                                     << (row % kGroupRows);
+    if (!IsLive(tile.live, row)) continue;
+    const auto ip = static_cast<int32_t>(HalfScore(tile, row, 0) +
+                                         (HalfScore(tile, row, 1) >> low_bits));
+    if (!Stays(tile.cut_a, tile.a[row], tile.cut_b, tile.b[row], tile.cut_k,
+               ip)) {
+      continue;
     }
+    hits[count++] = {static_cast<uint16_t>(row), 0, ip};
   }
-  for (int64_t block = 0; block < tile.groups * 4; ++block) {
-    const uint64_t word = live[static_cast<size_t>(block / 4)];
-    *blocks += (word >> (block % 4 * kBlockRows) & 0xffff) != 0 ? 1 : 0;
-  }
-  CodeTile left = tile;
-  left.live = live.data();
-  return FineScalar(left, low_bits, hits);
+  return count;
 }
 
 }  // namespace coterie::internal_certified

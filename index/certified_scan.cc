@@ -50,6 +50,9 @@ constexpr int64_t kChunkBytes = 192 << 10;
 constexpr int64_t kGroupRows = CertifiedCodes::kGroupRows;
 constexpr int64_t kPanelRows = CertifiedCodes::kPanelRows;
 constexpr int64_t kPanelGroups = kPanelRows / kGroupRows;
+// Neighbours from which on half codes tell too few rows apart: what they let
+// pass takes longer to be re-scored than codes to be read.
+constexpr int64_t kPlaneNeighbors = 128;
 // Panels that a coarse query's cut is made for, by their maxima.
 constexpr int64_t kCutPanels = 4;
 
@@ -75,7 +78,8 @@ class CertifiedScanner::Impl {
         batch_(BatchKernelFor(queries.kernel())),
         fine_(FineKernelFor(queries.kernel())),
         fine_queries_(queries.depth() == CertifiedQueries::Depth::kFine),
-        plane_(fine_queries_ ? plane : nullptr),
+        plane_(fine_queries_ && tops[0].k() <= kPlaneNeighbors ? plane
+                                                               : nullptr),
         plane_kernel_(PlaneKernelFor(queries.kernel())),
         tile_queries_(fine_queries_ ? 1 : kTileQueries),
         scanned_(tops.size()),
@@ -88,7 +92,8 @@ class CertifiedScanner::Impl {
     thresholds_.reserve(tops.size());
     for (size_t q = 0; q < tops.size(); ++q) {
       thresholds_.emplace_back(queries, static_cast<int64_t>(q), rows_,
-                               shared.empty() ? nullptr : &shared[q], tops[q]);
+                               shared.empty() ? nullptr : &shared[q], tops[q],
+                               plane_);
       scanned_[q] = static_cast<int64_t>(q);
     }
     ChooseChunk();
@@ -286,7 +291,7 @@ class CertifiedScanner::Impl {
   }
 
   bool UsePlane(size_t i) {
-    if (plane_ == nullptr || plane_kernel_ == nullptr) return false;
+    if (plane_ == nullptr) return false;
     if (tiles_without_plane_ > 0) {
       --tiles_without_plane_;
       return false;
@@ -295,28 +300,35 @@ class CertifiedScanner::Impl {
     return cuts_[i].threshold < std::numeric_limits<double>::infinity();
   }
 
-  // Asks the plane first. Where it rules out too little it is left aside for a
-  // while: it costs half of what the codes do.
+  // Asks the plane instead of the codes. Where it rules out too little it is
+  // left aside for a while: rows that it lets pass cost more than it saves.
   int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
-    constexpr int64_t kLongestPause = 32;
+    constexpr int64_t kLongestPause = 8;
+    // Bytes of codes that are read in the time that a row takes to be let pass
+    // and, mostly, to be re-scored, at a place that memory does not expect.
+    const int64_t bytes_a_hit = 800 + 96 * codes_.quads();
     const CertifiedCut cut = CutFor(
         codes_, queries_.query(query), plane_->panel(chunk.row / kPanelRows),
         thresholds_[static_cast<size_t>(query)].threshold());
-    const PlaneTile plane = {
+    const PlaneTile half = {
         .lines = plane_->block(chunk.row),
+        .groups = chunk.groups,
+        .quads = tile.quads,
         .a = plane_->a(chunk.row),
         .b = plane_->b(chunk.row),
+        .live = chunk.live,
+        .queries = tile.queries,
+        .query_stride = tile.query_stride,
         .starts = {tile.starts[0] / 128 * 15, tile.starts[1] / 128 * 15},
         .cut_a = cut.a,
         .cut_b = cut.b,
         .cut_k = cut.k,
     };
-    int64_t blocks = 0;
     const int64_t found =
-        plane_kernel_(plane, tile, queries_.low_bits(), hits_.data(), &blocks);
-    const int64_t all = chunk.groups * kGroupRows / CertifiedCodes::kBlockRows;
+        plane_kernel_(half, queries_.low_bits(), hits_.data());
+    const int64_t saved = chunk.groups * kGroupRows * 2 * codes_.quads();
     // Soon again at first, as a threshold falls fast while it is young.
-    pause_ = 5 * blocks > 2 * all
+    pause_ = bytes_a_hit * found > saved
                  ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
                  : 0;
     tiles_without_plane_ = pause_;
@@ -348,15 +360,17 @@ class CertifiedScanner::Impl {
         .cut_k = cut_k_.data() + at,
         .ahead = Ahead(chunk, at / tile_queries_),
     };
-    const int64_t found = !fine_queries_ ? batch_(tile, count, hits_.data())
-                          : UsePlane(first)
-                              ? ScanPlane(chunk, tile, scanned_[first])
-                              : fine_(tile, queries_.low_bits(), hits_.data());
+    const bool half = fine_queries_ && UsePlane(first);
+    const int64_t found = half ? ScanPlane(chunk, tile, scanned_[first])
+                          : fine_queries_
+                              ? fine_(tile, queries_.low_bits(), hits_.data())
+                              : batch_(tile, count, hits_.data());
     for (int64_t i = 0; i < found; ++i) {
       const CodeHit& hit = hits_[static_cast<size_t>(i)];
       QueryThreshold& t =
           thresholds_[static_cast<size_t>(scanned_[first + hit.query])];
-      t.Add(chunk.row + hit.row, hit.ip);
+      const int64_t row = chunk.row + hit.row;
+      half ? t.AddHalf(row, hit.ip) : t.Add(row, hit.ip);
       if (t.full() && !t.Shrink(stop)) return false;
     }
     return !stop(chunk.groups * kGroupRows * 4 * codes_.quads());

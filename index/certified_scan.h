@@ -11,7 +11,8 @@
 // A threshold t is valid if k distinct live rows have distance <= t: the k-th
 // re-scored distance, the k-th least upper bound, or what other scans of the
 // query have found (index/shared_threshold.h). Re-scoring waits until many rows
-// have passed or the scan ends: the threshold is then near its last value.
+// have passed or the scan ends: the threshold is then near its last value. Rows
+// should therefore be scanned in an order that makes the first ones like all.
 // Precedents: VA-file (Weber, Schek, Blott, VLDB 1998), PQ Fast Scan (Andre,
 // Kermarrec, Le Scouarnec, VLDB 2015).
 
@@ -37,10 +38,10 @@ class CertifiedScanner {
  public:
   // `rows` are those that queries.codes() was made from, tops[q] takes the
   // neighbours of query q; `shared`, empty or one a query, is what the scans of
-  // a query lower together; `plane`, null or of the same codes, is asked first
-  // where that pays: by a fine query, once it has a threshold. All must outlive
-  // the scanner, and tops stay in place. REQUIRES: as ExactScan, and fewer than
-  // 2^31 rows. O(queries) memory.
+  // a query lower together; `plane`, null or of the same codes, is asked
+  // instead of the codes where that pays: by a fine query, once it has a
+  // threshold. All must outlive the scanner, and tops stay in place. REQUIRES:
+  // as ExactScan, and fewer than 2^31 rows. O(queries) memory.
   CertifiedScanner(const CertifiedQueries& queries, const ScanRows& rows,
                    absl::Span<TopK> tops,
                    absl::Span<SharedThreshold> shared = {},

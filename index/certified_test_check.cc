@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -77,46 +78,35 @@ std::vector<CodeHit> RunGroup(const CertifiedQueries& queries, int64_t first,
   return hits;
 }
 
-// Whether the plane and then the codes keep a row at this threshold.
-bool PlaneKeeps(const CertifiedQueries& queries, const CertifiedPlane& plane,
-                int64_t query, int64_t row, double threshold) {
-  const CertifiedCodes& codes = queries.codes();
-  const CertifiedQuery& form = queries.query(query);
-  const int64_t panel = row / CertifiedCodes::kPanelRows;
-  Cuts cuts;
-  cuts.Set(0, CutFor(codes, form, codes.panel(panel), threshold));
-  const CertifiedCut half = CutFor(codes, form, plane.panel(panel), threshold);
+// The score of a row, if the plane keeps it at this threshold.
+std::optional<int32_t> PlaneKeeps(const CertifiedQueries& queries,
+                                  const CertifiedPlane& plane, int64_t query,
+                                  int64_t row, double threshold) {
+  const CertifiedCut cut =
+      CutFor(queries.codes(), queries.query(query),
+             plane.panel(row / CertifiedCodes::kPanelRows), threshold);
   const int64_t first = row / kGroupRows * kGroupRows;
   const uint64_t live = uint64_t{1} << (row % kGroupRows);
   const int32_t* starts = queries.starts(query);
-  const CodeTile tile = {
-      .codes = codes.block(first),
+  const PlaneTile tile = {
+      .lines = plane.block(first),
       .groups = 1,
-      .quads = codes.quads(),
-      .a = codes.a(first),
-      .b = codes.b(first),
+      .quads = queries.codes().quads(),
+      .a = plane.a(first),
+      .b = plane.b(first),
       .live = &live,
       .queries = queries.quads(query),
       .query_stride = queries.quad_stride(),
-      .starts = starts,
-      .cut_a = cuts.a,
-      .cut_b = cuts.b,
-      .cut_k = cuts.k,
-      .ahead = nullptr,
-  };
-  const PlaneTile half_tile = {
-      .lines = plane.block(first),
-      .a = plane.a(first),
-      .b = plane.b(first),
       .starts = {starts[0] / 128 * 15, starts[1] / 128 * 15},
-      .cut_a = half.a,
-      .cut_b = half.b,
-      .cut_k = half.k,
+      .cut_a = cut.a,
+      .cut_b = cut.b,
+      .cut_k = cut.k,
   };
   CodeHit hit;
-  int64_t blocks = 0;
-  return PlaneKernelFor(queries.kernel())(half_tile, tile, queries.low_bits(),
-                                          &hit, &blocks) == 1;
+  if (PlaneKernelFor(queries.kernel())(tile, queries.low_bits(), &hit) == 0) {
+    return std::nullopt;
+  }
+  return hit.ip;
 }
 
 }  // namespace
@@ -150,10 +140,7 @@ void CertifiedCheck::Run(const CertifiedSlack& slack, CodeKernel kernel,
     CheckOwn(queries, row, losses);
   }
   for (int64_t q = 0; q < queries.size(); ++q) CheckKth(queries, q, losses);
-  if (depth == CertifiedQueries::Depth::kFine &&
-      PlaneKernelFor(kernel) != nullptr) {
-    CheckPlane(queries, losses);
-  }
+  if (depth == CertifiedQueries::Depth::kFine) CheckPlane(queries, losses);
   losses.pairs += codes.size() * queries.size();
 }
 
@@ -188,8 +175,14 @@ void CertifiedCheck::CheckPlane(const CertifiedQueries& queries,
   const CertifiedPlane plane(queries.codes(), data_.rows_view());
   for (int64_t q = 0; q < queries.size(); ++q) {
     for (int64_t row = 0; row < queries.codes().size(); ++row) {
-      if (PlaneKeeps(queries, plane, q, row, Distance(q, row))) continue;
-      Note(queries, "plane", q, row, losses.plane, losses);
+      const std::optional<int32_t> ip =
+          PlaneKeeps(queries, plane, q, row, Distance(q, row));
+      if (!ip.has_value()) {
+        Note(queries, "plane", q, row, losses.plane, losses);
+        continue;
+      }
+      CheckBounds(queries, plane.panel(row / CertifiedCodes::kPanelRows),
+                  {*plane.a(row), *plane.b(row), *ip}, q, row, losses);
     }
   }
 }
@@ -218,7 +211,15 @@ void CertifiedCheck::CheckKth(const CertifiedQueries& queries, int64_t query,
            RunGroup(queries, query, 1, row / kGroupRows, live, cuts)) {
         kept[static_cast<size_t>(row + hit.row)] = true;
         if (threshold == sorted[k]) continue;
-        CheckBounds(queries, query, row + hit.row, hit.ip, losses);
+        const int64_t i = row + hit.row;
+        const CertifiedPanel& panel =
+            codes.panel(row / CertifiedCodes::kPanelRows);
+        const CertifiedScore score = {*codes.a(i), *codes.b(i), hit.ip};
+        CheckBounds(queries, panel, score, query, i, losses);
+        if (!(UpperBound(codes, queries.query(query), panel, score) >=
+              Distance(query, i))) {
+          Note(queries, "upper bound", query, i, losses.upper, losses);
+        }
       }
     }
     for (int64_t i = 0; i < codes.size(); ++i) {
@@ -230,12 +231,11 @@ void CertifiedCheck::CheckKth(const CertifiedQueries& queries, int64_t query,
   }
 }
 
-void CertifiedCheck::CheckBounds(const CertifiedQueries& queries, int64_t query,
-                                 int64_t row, int32_t ip,
-                                 CertifiedLosses& losses) const {
+void CertifiedCheck::CheckBounds(const CertifiedQueries& queries,
+                                 const CertifiedPanel& panel,
+                                 const CertifiedScore& score, int64_t query,
+                                 int64_t row, CertifiedLosses& losses) const {
   const CertifiedCodes& codes = queries.codes();
-  const CertifiedPanel& panel = codes.panel(row / CertifiedCodes::kPanelRows);
-  const CertifiedScore score = {*codes.a(row), *codes.b(row), ip};
   const double d = Distance(query, row);
   if (!(LowerBound(codes, queries.query(query), panel, score) <= d)) {
     Note(queries, "lower bound", query, row, losses.lower, losses);
@@ -247,9 +247,6 @@ void CertifiedCheck::CheckBounds(const CertifiedQueries& queries, int64_t query,
   }
   if (!(range.upper >= d)) {
     Note(queries, "upper end", query, row, losses.upper, losses);
-  }
-  if (!(UpperBound(codes, queries.query(query), panel, score) >= d)) {
-    Note(queries, "upper bound", query, row, losses.upper, losses);
   }
 }
 

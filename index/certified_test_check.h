@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "index/certified_bound.h"
 #include "index/certified_codes.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
@@ -26,7 +27,7 @@ struct CertifiedLosses {
   int64_t kth = 0;
   int64_t lower = 0;  // LowerBound above the canonical distance
   int64_t upper = 0;  // UpperBound below it
-  // Plane or codes dropped a row at a threshold of its own distance.
+  // The plane dropped a row at a threshold of its own distance.
   int64_t plane = 0;
   std::string first;  // what went wrong first
 
@@ -53,8 +54,9 @@ class CertifiedCheck {
                   CertifiedLosses& losses) const;
   void CheckKth(const CertifiedQueries& queries, int64_t query,
                 CertifiedLosses& losses) const;
-  void CheckBounds(const CertifiedQueries& queries, int64_t query, int64_t row,
-                   int32_t ip, CertifiedLosses& losses) const;
+  void CheckBounds(const CertifiedQueries& queries, const CertifiedPanel& panel,
+                   const CertifiedScore& score, int64_t query, int64_t row,
+                   CertifiedLosses& losses) const;
   void Note(const CertifiedQueries& queries, const char* what, int64_t query,
             int64_t row, int64_t& count, CertifiedLosses& losses) const;
 

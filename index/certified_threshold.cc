@@ -1,6 +1,8 @@
 #include "index/certified_threshold.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
 #include "index/distance.h"
@@ -21,28 +24,29 @@
 namespace coterie::internal_certified {
 namespace {
 
-// Rows that wait before the threshold is tightened by them: more than k, so
-// that the k-th least of their bounds exists, and by a share of k, so that
-// finding it costs little a row.
-size_t CapacityFor(int64_t k) {
-  return static_cast<size_t>(std::max<int64_t>(64, 2 * k));
+// Rows that come before the threshold is tightened by them: by a share of those
+// that wait, so that looking at all costs little a row.
+size_t CapacityFor(size_t pending, int64_t k) {
+  return pending +
+         std::max({size_t{64}, pending / 4, static_cast<size_t>(k) / 2});
 }
 
 // Rows that wait for a better threshold rather than being re-scored. A row
 // re-scored in vain costs more than its bound; but bounds alone may be too
 // coarse to tell rows apart.
-size_t PatienceFor(int64_t k) {
+size_t LeastPatience(int64_t k) {
   return static_cast<size_t>(std::max<int64_t>(256, 2 * k));
 }
+size_t MostPatience(int64_t k) { return 16 * LeastPatience(k); }
+
+// From here on sorting rows costs more than re-scoring some in vain.
+constexpr size_t kSortedWhole = 128;
 
 // How many rows ahead memory is asked for them.
-int64_t RowsAhead(int64_t dimension) {
+size_t RowsAhead(int64_t dimension) {
   constexpr int64_t kFloatsAhead = 2048;
-  return std::clamp<int64_t>(kFloatsAhead / dimension, 1, 8);
-}
-
-const CertifiedPanel& PanelOf(const CertifiedCodes& codes, int64_t row) {
-  return codes.panel(row / CertifiedCodes::kPanelRows);
+  return static_cast<size_t>(
+      std::clamp<int64_t>(kFloatsAhead / dimension, 1, 12));
 }
 
 // Asks memory for the row, at most 4 KiB of it, to have it when its turn comes.
@@ -54,17 +58,54 @@ void PrefetchRow(VectorView row) {
   }
 }
 
+// The k-th least of at least k values, none above `most`: one pass counts them
+// by size, which leaves few to put in order. O(values).
+double KthLeast(std::vector<double>& values, size_t k, double most) {
+  constexpr size_t kBins = 512;
+  const auto kth = [k](std::vector<double>& v, size_t before) {
+    const auto at = v.begin() + static_cast<std::ptrdiff_t>(k - 1 - before);
+    std::nth_element(v.begin(), at, v.end());
+    return *at;
+  };
+  double base = most;
+  for (const double v : values) base = v < base ? v : base;
+  const double scale = static_cast<double>(kBins - 1) / (most - base);
+  // Too few, equal, or too far apart to be counted.
+  if (values.size() < kBins || !std::isfinite(most - base) ||
+      !std::isfinite(scale)) {
+    return kth(values, 0);
+  }
+  const auto bin_of = [base, scale](double v) {
+    return static_cast<size_t>(static_cast<int64_t>((v - base) * scale));
+  };
+  std::array<uint32_t, kBins> counts = {};
+  for (const double v : values) ++counts[bin_of(v)];
+  size_t bin = 0;
+  size_t before = 0;
+  while (before + counts[bin] < k) before += counts[bin++];
+  std::vector<double> in_bin;
+  in_bin.reserve(counts[bin]);
+  for (const double v : values) {
+    if (bin_of(v) == bin) in_bin.push_back(v);
+  }
+  return kth(in_bin, before);
+}
+
 }  // namespace
 
 QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
                                const ScanRows& rows, SharedThreshold* shared,
-                               TopK& top)
+                               TopK& top, const CertifiedPlane* plane)
     : queries_(queries),
       query_(query),
       rows_(rows),
       shared_(shared),
       top_(top),
-      capacity_(CapacityFor(top.k())),
+      plane_(plane),
+      prunes_ties_(queries.codes().slack().fault == CertifiedFault::kPruneTies),
+      // The k-th least of their bounds should exist.
+      capacity_(CapacityFor(static_cast<size_t>(top.k()), top.k())),
+      patience_(LeastPatience(top.k())),
       threshold_(top.Threshold()) {
   Refresh();
 }
@@ -73,43 +114,85 @@ QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
 void QueryThreshold::BoundNew() {
   const CertifiedCodes& codes = queries_.codes();
   const CertifiedRange range(codes, queries_.query(query_));
-  for (size_t i = bounded_; i < pending_.size(); ++i) {
-    Pending& p = pending_[i];
-    const CertifiedRange::Bounds bounds =
-        range.Of(PanelOf(codes, p.row), p.score);
-    p.lower = bounds.lower;
-    if (bounds.upper < threshold_) uppers_.push_back(bounds.upper);
-    if (codes.slack().fault == CertifiedFault::kDeadRowsTestified &&
-        rows_.live != nullptr &&
-        (rows_.live[p.row / 64] >> (p.row % 64) & 1) == 0) {
-      p.lower = std::numeric_limits<double>::infinity();
+  constexpr size_t kMany = CertifiedRange::Rows::kCount;
+  for (size_t i = bounded_; i < pending_.size(); i += kMany) {
+    const size_t count = std::min(kMany, pending_.size() - i);
+    if (codes.metric() != Metric::kInnerProduct) {
+      BoundRows(range, i, count);
+      continue;
+    }
+    for (size_t j = i; j < i + count; ++j) {
+      const CertifiedRange::Bounds bounds =
+          range.Of(PanelOf(pending_[j]), ScoreOf(pending_[j]));
+      Bound(pending_[j], bounds.lower, bounds.upper);
     }
   }
+  bounded_ = pending_.size();
   LowerToKthUpper();
+}
+
+void QueryThreshold::BoundRows(const CertifiedRange& range, size_t first,
+                               size_t count) {
+  CertifiedRange::Rows rows;
+  const CertifiedPanel* panel = nullptr;
+  double width = 0;
+  for (size_t i = 0; i < CertifiedRange::Rows::kCount; ++i) {
+    // The last one over and over.
+    const Pending& p = pending_[first + std::min(i, count - 1)];
+    const CertifiedScore score = ScoreOf(p);
+    if (panel != &PanelOf(p)) {
+      panel = &PanelOf(p);
+      width = range.WidthOf(*panel);
+    }
+    rows.a[i] = static_cast<double>(score.a);
+    rows.b[i] = static_cast<double>(score.b);
+    rows.ip[i] = score.ip;
+    rows.width[i] = width;
+  }
+  double lower[CertifiedRange::Rows::kCount];
+  double upper[CertifiedRange::Rows::kCount];
+  range.OfMany(rows, lower, upper);
+  for (size_t i = 0; i < count; ++i) {
+    Bound(pending_[first + i], lower[i], upper[i]);
+  }
+}
+
+void QueryThreshold::Bound(Pending& pending, double lower, double upper) {
+  pending.lower = lower;
+  if (upper < threshold_) {
+    uppers_.push_back(upper);
+    most_upper_ = std::max(most_upper_, upper);
+  }
+  if (queries_.codes().slack().fault == CertifiedFault::kDeadRowsTestified &&
+      rows_.live != nullptr &&
+      (rows_.live[pending.row() / 64] >> (pending.row() % 64) & 1) == 0) {
+    pending.lower = std::numeric_limits<double>::infinity();
+  }
 }
 
 void QueryThreshold::LowerToKthUpper() {
   const size_t k = static_cast<size_t>(top_.k());
   if (uppers_.size() < k) return;
-  const auto kth = uppers_.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::nth_element(uppers_.begin(), kth, uppers_.end());
-  Lower(*kth);
-  uppers_.resize(k);
-}
-
-// Strictly: a row at the threshold may win by its id.
-bool QueryThreshold::RuledOut(double lower) const {
-  if (queries_.codes().slack().fault == CertifiedFault::kPruneTies) {
-    return lower >= threshold_;
+  const double kth = KthLeast(uppers_, k, most_upper_);
+  Lower(kth);
+  most_upper_ = kth;
+  // Equal ones beyond the k-th say nothing new.
+  size_t kept = 0;
+  for (size_t i = 0; i < uppers_.size(); ++i) {
+    const double upper = uppers_[i];
+    uppers_[kept] = upper;
+    kept += upper <= kth ? 1 : 0;
   }
-  return lower > threshold_;
+  uppers_.resize(std::min(kept, k));
 }
 
 void QueryThreshold::DropRuledOut() {
-  BoundNew();
+  if (bounded_ < pending_.size()) BoundNew();
+  Pending* const pending = pending_.data();
   size_t kept = 0;
-  for (const Pending& p : pending_) {
-    pending_[kept] = p;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const Pending p = pending[i];
+    pending[kept] = p;
     kept += RuledOut(p.lower) ? 0 : 1;
   }
   pending_.resize(kept);
@@ -119,53 +202,92 @@ void QueryThreshold::DropRuledOut() {
 bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
   Refresh();
   DropRuledOut();
+  if (pending_.size() >= patience_) {
+    if (patience_ >= MostPatience(top_.k())) return Rescore(stop);
+    if (!RescoreNearest(static_cast<size_t>(top_.k()), stop)) return false;
+    DropRuledOut();
+    if (2 * pending_.size() > patience_) patience_ *= 2;
+  }
   if (shared_ != nullptr) shared_->Lower(threshold_);
-  if (pending_.size() >= PatienceFor(top_.k())) return Rescore(stop);
-  capacity_ = std::max(CapacityFor(top_.k()),
-                       pending_.size() + static_cast<size_t>(top_.k()));
+  capacity_ = CapacityFor(pending_.size(), top_.k());
   return true;
 }
 
 bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
   Refresh();
   DropRuledOut();
-  for (const Pending& p : pending_) {
-    candidates_.push_back(
-        {LowerBound(queries_.codes(), queries_.query(query_),
-                    PanelOf(queries_.codes(), p.row), p.score),
-         p.row});
+  for (Pending& p : pending_) {
+    p.lower =
+        std::max(p.lower, LowerBound(queries_.codes(), queries_.query(query_),
+                                     PanelOf(p), ScoreOf(p)));
   }
+  DropRuledOut();
+  // Hardly one of the k nearest by their bounds can be spared.
+  const auto k = static_cast<size_t>(top_.k());
+  if (pending_.size() > kSortedWhole) {
+    if (!RescoreNearest(k, stop)) return false;
+    DropRuledOut();
+  }
+  if (!RescoreAll(0, pending_.size(), /*rising=*/true, stop)) return false;
   pending_.clear();
   bounded_ = 0;
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const Candidate& a, const Candidate& b) {
-              return a.lower != b.lower ? a.lower < b.lower : a.row < b.row;
+  capacity_ = CapacityFor(0, top_.k());
+  if (shared_ != nullptr) shared_->Lower(threshold_);
+  return true;
+}
+
+bool QueryThreshold::RescoreNearest(size_t count,
+                                    absl::FunctionRef<bool(int64_t)> stop) {
+  const size_t rest = pending_.size() - std::min(count, pending_.size());
+  const auto split = pending_.begin() + static_cast<std::ptrdiff_t>(rest);
+  // The nearest last, where they can be taken off.
+  std::nth_element(
+      pending_.begin(), split, pending_.end(),
+      [](const Pending& a, const Pending& b) { return a.lower > b.lower; });
+  if (!RescoreAll(rest, pending_.size(), /*rising=*/false, stop)) return false;
+  pending_.resize(rest);
+  bounded_ = rest;
+  return true;
+}
+
+// In order of rising bound, or of rows, which memory likes better.
+bool QueryThreshold::RescoreAll(size_t first, size_t end, bool rising,
+                                absl::FunctionRef<bool(int64_t)> stop) {
+  std::sort(pending_.begin() + static_cast<std::ptrdiff_t>(first),
+            pending_.begin() + static_cast<std::ptrdiff_t>(end),
+            [rising](const Pending& a, const Pending& b) {
+              return rising && a.lower != b.lower ? a.lower < b.lower
+                                                  : a.row() < b.row();
             });
   const ScanQueries& queries = queries_.queries();
   const VectorView q = queries.query(query_);
   const bool with_norms = queries.metric() != Metric::kSquaredL2;
-  const auto ahead = static_cast<size_t>(RowsAhead(rows_.rows.d));
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    const Candidate& p = candidates_[i];
-    if (RuledOut(p.lower)) break;
-    if (i + ahead < candidates_.size()) {
-      PrefetchRow(rows_.rows.row(candidates_[i + ahead].row));
+  const size_t ahead = RowsAhead(rows_.rows.d);
+  for (size_t i = first; i < std::min(first + ahead, end); ++i) {
+    PrefetchRow(rows_.rows.row(pending_[i].row()));
+  }
+  for (size_t i = first; i < end; ++i) {
+    if (i + ahead < end) {
+      PrefetchRow(rows_.rows.row(pending_[i + ahead].row()));
+    }
+    const int64_t row = pending_[i].row();
+    if (RuledOut(pending_[i].lower)) {
+      if (rising) break;
+      continue;
     }
     if (stop(rows_.rows.d * int64_t{sizeof(float)})) return false;
-    const double distance =
-        CanonicalDistance(queries.metric(), q, rows_.rows.row(p.row),
-                          queries.squared_norm(query_),
-                          with_norms ? rows_.squared_norms[p.row] : 0);
+    const double distance = CanonicalDistance(
+        queries.metric(), q, rows_.rows.row(row), queries.squared_norm(query_),
+        with_norms ? rows_.squared_norms[row] : 0);
     ++evaluated_;
-    top_.Offer({rows_.ids[p.row], distance});
+    top_.Offer({rows_.ids[row], distance});
     Lower(top_.Threshold());
     if (queries_.codes().slack().fault == CertifiedFault::kCountTwice) {
       uppers_.push_back(distance);
+      most_upper_ = std::max(most_upper_, distance);
       LowerToKthUpper();
     }
   }
-  candidates_.clear();
-  if (shared_ != nullptr) shared_->Lower(threshold_);
   return true;
 }
 

@@ -12,11 +12,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
 #include "index/shared_threshold.h"
@@ -28,8 +30,10 @@ class QueryThreshold {
  public:
   // Bounds rows of `queries` query number `query`; results go to `top`.
   // `shared`, if not null, is lowered by what is found here, and obeyed.
+  // `plane`, of the same codes, is needed for AddHalf alone.
   QueryThreshold(const CertifiedQueries& queries, int64_t query,
-                 const ScanRows& rows, SharedThreshold* shared, TopK& top);
+                 const ScanRows& rows, SharedThreshold* shared, TopK& top,
+                 const CertifiedPlane* plane = nullptr);
 
   // No row with a canonical distance <= this may be ruled out.
   double threshold() const { return threshold_; }
@@ -39,19 +43,22 @@ class QueryThreshold {
     if (shared_ != nullptr) Lower(shared_->value());
   }
 
-  // Takes a row that the kernel let pass.
+  // Takes a row that the kernel let pass, with its score.
   void Add(int64_t row, int32_t ip) {
-    const CertifiedCodes& codes = queries_.codes();
-    pending_.push_back(
-        {0, {*codes.a(row), *codes.b(row), ip}, static_cast<int32_t>(row)});
+    pending_.push_back({0, Tag(row, 0), ip});
+  }
+  // The same with the score of the plane's half code.
+  void AddHalf(int64_t row, int32_t ip) {
+    pending_.push_back({0, Tag(row, kHalf), ip});
   }
 
   // Too many rows are pending: Shrink() should be called.
   bool full() const { return pending_.size() >= capacity_; }
 
   // Tightens the threshold by the upper bounds of rows that came since, drops
-  // what it rules out and, if many are left, re-scores. False if `stop` said
-  // so; it is told the bytes read. Constant amortised time a row.
+  // what it rules out and, if many are left, re-scores the nearest of them.
+  // False if `stop` said so; it is told the bytes read. Constant amortised time
+  // a row.
   bool Shrink(absl::FunctionRef<bool(int64_t)> stop);
 
   // Re-scores pending rows by rising lower bound until the threshold rules out
@@ -62,36 +69,63 @@ class QueryThreshold {
   int64_t evaluated() const { return evaluated_; }
 
  private:
+  static constexpr uint32_t kHalf = uint32_t{1} << 31;
+
   struct Pending {
-    double lower = 0;  // a bound on its distance, if among the bounded
-    CertifiedScore score;
-    int32_t row = 0;
-  };
-  // A row to be re-scored.
-  struct Candidate {
-    double lower = 0;  // a tighter bound
-    int32_t row = 0;
+    double lower;  // a bound on its distance, if among the bounded
+    uint32_t tag;  // the row; kHalf: `ip` is the score of its half code
+    int32_t ip;
+
+    int64_t row() const { return tag & ~kHalf; }
   };
 
+  static uint32_t Tag(int64_t row, uint32_t half) {
+    return static_cast<uint32_t>(row) | half;
+  }
+  const CertifiedPanel& PanelOf(const Pending& p) const {
+    const int64_t panel = p.row() / CertifiedCodes::kPanelRows;
+    return (p.tag & kHalf) != 0 ? plane_->panel(panel)
+                                : queries_.codes().panel(panel);
+  }
+  CertifiedScore ScoreOf(const Pending& p) const {
+    const bool half = (p.tag & kHalf) != 0;
+    const CertifiedCodes& codes = queries_.codes();
+    return {*(half ? plane_->a(p.row()) : codes.a(p.row())),
+            *(half ? plane_->b(p.row()) : codes.b(p.row())), p.ip};
+  }
   void Lower(double threshold) {
     if (threshold < threshold_) threshold_ = threshold;
   }
   void BoundNew();
+  void BoundRows(const CertifiedRange& range, size_t first, size_t count);
+  void Bound(Pending& pending, double lower, double upper);
   void LowerToKthUpper();
-  bool RuledOut(double lower) const;
+  // Strictly: a row at the threshold may win by its id.
+  bool RuledOut(double lower) const {
+    return lower > threshold_ || (prunes_ties_ && lower == threshold_);
+  }
   void DropRuledOut();
+  // These re-score rows of pending_[first, end); those that the threshold
+  // rules out meanwhile are left out. False as above.
+  bool RescoreNearest(size_t count, absl::FunctionRef<bool(int64_t)> stop);
+  bool RescoreAll(size_t first, size_t end, bool rising,
+                  absl::FunctionRef<bool(int64_t)> stop);
 
   const CertifiedQueries& queries_;
   const int64_t query_;
   const ScanRows& rows_;
   SharedThreshold* const shared_;
   TopK& top_;
+  const CertifiedPlane* const plane_;
+  const bool prunes_ties_;  // CertifiedFault::kPruneTies
   size_t capacity_;
+  size_t patience_;
   double threshold_;
   std::vector<double> uppers_;  // the k least, in any order
+  // None of them is above.
+  double most_upper_ = -std::numeric_limits<double>::infinity();
   std::vector<Pending> pending_;
-  std::vector<Candidate> candidates_;  // scratch of Rescore
-  size_t bounded_ = 0;                 // rows from here on are new
+  size_t bounded_ = 0;  // rows from here on are new
   int64_t evaluated_ = 0;
 };
 

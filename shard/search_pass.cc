@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,16 @@ namespace {
 // them out, few enough to share the work evenly.
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr int64_t kLeastChunkRows = 256;
+
+// The i-th of `count` chunks to be scanned: rows lie in order of their ids, and
+// near ids are often alike. The threshold of the first few chunks is the better
+// the more they are like all. A permutation: golden-ratio steps, each coprime
+// to the count.
+int64_t Scattered(int64_t i, int64_t count) {
+  int64_t step = std::max<int64_t>(1, count * 618 / 1000);
+  while (std::gcd(step, count) != 1) ++step;
+  return i * step % count;
+}
 
 // A scan asks every few microseconds whether to stop; with many callers it
 // looks at all of them at every so many asks.
@@ -54,7 +65,9 @@ std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
         scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
     const int64_t step =
         std::max(unit, kChunkBytes / scan.row_bytes() / unit * unit);
-    for (int64_t begin = 0; begin < scan.view->rows(); begin += step) {
+    const int64_t count = (scan.view->rows() + step - 1) / step;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = Scattered(i, count) * step;
       chunks.push_back(
           {&scan, begin, std::min(begin + step, scan.view->rows())});
     }
