@@ -37,8 +37,8 @@ constexpr size_t kMostAsks = 16;
 }  // namespace
 
 int64_t SearchPass::SegmentScan::row_bytes() const {
-  const RowsView rows = view->segment()->rows(view->rows());
-  return coded != nullptr ? 4 * coded->codes().quads() + 8 : 4 * rows.d;
+  return coded != nullptr ? 4 * coded->codes().quads() + 8
+                          : 4 * view->segment()->rows(rows).d;
 }
 
 SearchPass::SearchPass(const CollectionSnapshot& snapshot,
@@ -49,12 +49,28 @@ SearchPass::SearchPass(const CollectionSnapshot& snapshot,
       thresholds_(static_cast<size_t>(queries.size())),
       ended_(parts_.size()) {
   for (const auto& view : snapshot_.segments()) {
-    const CertifiedCodes* const codes = view->segment()->codes();
-    scans_.push_back({view.get(), codes == nullptr
-                                      ? nullptr
-                                      : std::make_unique<CertifiedQueries>(
-                                            queries_, *codes)});
+    const Segment& segment = *view->segment();
+    const int64_t blocks = segment.CodedBlocks(view->rows());
+    for (int64_t block = 0; block < blocks; ++block) {
+      AddScan(*view, block * Segment::kCodedRows, Segment::kCodedRows,
+              &segment.BlockCodes(block), nullptr);
+    }
+    const int64_t first = blocks * Segment::kCodedRows;
+    if (first < view->rows()) {
+      AddScan(*view, first, view->rows() - first, segment.codes(),
+              segment.plane());
+    }
   }
+}
+
+void SearchPass::AddScan(const SegmentView& view, int64_t first, int64_t rows,
+                         const CertifiedCodes* codes,
+                         const CertifiedPlane* plane) {
+  scans_.push_back({&view, first, rows,
+                    codes == nullptr
+                        ? nullptr
+                        : std::make_unique<CertifiedQueries>(queries_, *codes),
+                    plane});
 }
 
 std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
@@ -65,11 +81,10 @@ std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
         scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
     const int64_t step =
         std::max(unit, kChunkBytes / scan.row_bytes() / unit * unit);
-    const int64_t count = (scan.view->rows() + step - 1) / step;
+    const int64_t count = (scan.rows + step - 1) / step;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = Scattered(i, count) * step;
-      chunks.push_back(
-          {&scan, begin, std::min(begin + step, scan.view->rows())});
+      chunks.push_back({&scan, begin, std::min(begin + step, scan.rows)});
     }
   }
   return chunks;
@@ -119,7 +134,7 @@ void SearchPass::HeedEnded(Worker* worker) {
   }
 }
 
-bool SearchPass::FinishSegment(Worker* worker) {
+bool SearchPass::FinishScan(Worker* worker) {
   if (worker->scanner == nullptr) return true;
   const bool finished =
       worker->scanner->Finish(absl::MakeSpan(worker->accounts),
@@ -132,9 +147,8 @@ bool SearchPass::ScanRowsOf(const Chunk& chunk, Worker* worker) {
   for (size_t q = 0; q < worker->tops.size(); ++q) {
     worker->tops[q].Restrict(thresholds_[q].value());
   }
-  if (!ExactScan(queries_, chunk.scan->view->Scannable(), chunk.begin,
-                 chunk.end, absl::MakeSpan(worker->tops),
-                 absl::MakeSpan(worker->accounts),
+  if (!ExactScan(queries_, chunk.scan->Scannable(), chunk.begin, chunk.end,
+                 absl::MakeSpan(worker->tops), absl::MakeSpan(worker->accounts),
                  [this, worker] { return !GoOn(worker); })) {
     return false;
   }
@@ -146,14 +160,14 @@ bool SearchPass::ScanRowsOf(const Chunk& chunk, Worker* worker) {
 
 bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
   Begin(worker);
-  if (chunk.scan != worker->segment) {
-    if (!FinishSegment(worker)) return false;
-    worker->segment = chunk.scan;
+  if (chunk.scan != worker->scan) {
+    if (!FinishScan(worker)) return false;
+    worker->scan = chunk.scan;
     if (chunk.scan->coded != nullptr) {
       worker->scanner = std::make_unique<CertifiedScanner>(
-          *chunk.scan->coded, chunk.scan->view->Scannable(),
+          *chunk.scan->coded, chunk.scan->Scannable(),
           absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_),
-          chunk.scan->view->segment()->plane());
+          chunk.scan->plane);
       worker->heeded.assign(parts_.size(), false);
       worker->heeded_count = 0;
     }
@@ -180,7 +194,7 @@ void SearchPass::Run(WorkQueue* queue) {
   queue->ParallelFor(WorkClass::kSearch,
                      static_cast<int64_t>(unfinished.size()),
                      [&](int32_t, int64_t task) {
-                       FinishSegment(unfinished[static_cast<size_t>(task)]);
+                       FinishScan(unfinished[static_cast<size_t>(task)]);
                      });
   LookForEnded();
 }
@@ -221,8 +235,8 @@ void SearchPass::Describe(absl::Span<const QueryAccount> accounts,
   bool plain = scans_.empty();
   for (const SegmentScan& scan : scans_) {
     (scan.coded != nullptr ? coded : plain) = true;
-    times->rows_scanned += scan.view->rows();
-    times->bytes_scanned += scan.view->rows() * scan.row_bytes();
+    times->rows_scanned += scan.rows;
+    times->bytes_scanned += scan.rows * scan.row_bytes();
   }
   if (coded) {
     for (const QueryAccount& account : accounts) {

@@ -20,6 +20,8 @@
 #include "absl/types/span.h"
 #include "api/call.h"
 #include "api/search.h"
+#include "index/certified_codes.h"
+#include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_scan.h"
 #include "index/exact_scan.h"
@@ -72,17 +74,22 @@ class SearchPass {
                 ShardTimes* times) const;
 
  private:
-  // How one segment is scanned.
+  // Rows [first, first + rows) of one segment that are scanned in one way: all
+  // of a sealed one, a block or the rest of a tail.
   struct SegmentScan {
     const SegmentView* view;
-    // The queries against the segment's codes; null: its float32 rows are read.
+    int64_t first;
+    int64_t rows;
+    // The queries against the rows' codes; null: the float32 rows are read.
     std::unique_ptr<const CertifiedQueries> coded;
+    const CertifiedPlane* plane;  // of these codes, or null
 
+    ScanRows Scannable() const { return view->Scannable(first, first + rows); }
     // What a scan reads of a row before any is re-scored.
     int64_t row_bytes() const;
   };
 
-  // Rows [begin, end) of one segment.
+  // Rows [begin, end) of those of the scan.
   struct Chunk {
     const SegmentScan* scan;
     int64_t begin;
@@ -93,19 +100,21 @@ class SearchPass {
   struct Worker {
     std::vector<TopK> tops;
     std::vector<ScanAccount> accounts;
-    const SegmentScan* segment = nullptr;
-    std::unique_ptr<CertifiedScanner> scanner;  // of that segment, if coded
+    const SegmentScan* scan = nullptr;
+    std::unique_ptr<CertifiedScanner> scanner;  // of that scan, if coded
     std::vector<bool> heeded;  // parts that it does not scan for any more
     size_t heeded_count = 0;
     size_t asked = 0;
   };
 
+  void AddScan(const SegmentView& view, int64_t first, int64_t rows,
+               const CertifiedCodes* codes, const CertifiedPlane* plane);
   std::vector<Chunk> Chunks() const;
   void Begin(Worker* worker) const;
   // These return false when the pass is to end.
   bool ScanChunk(const Chunk& chunk, Worker* worker);
   bool ScanRowsOf(const Chunk& chunk, Worker* worker);
-  bool FinishSegment(Worker* worker);
+  bool FinishScan(Worker* worker);
   bool GoOn(Worker* worker);
   void HeedEnded(Worker* worker);
   void LookForEnded();

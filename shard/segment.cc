@@ -68,6 +68,9 @@ Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
     madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);  // a hint
   }
   lay_out(mapping_);
+  if (buckets_ > 0 && shape_.CodesPay(kCodedRows)) {
+    tail_codes_.resize(static_cast<size_t>(capacity_ / kCodedRows));
+  }
   ids_ = file_ != nullptr ? file_->ids() : new_ids_;
   rows_ = file_ != nullptr ? file_->rows() : new_rows_;
   if (shape_.norms()) {
@@ -180,6 +183,16 @@ void Segment::Append(PointId id, VectorView vector) {
     older_[row] = entry.load(std::memory_order_relaxed);
     entry.store(static_cast<int32_t>(row) + 1, std::memory_order_release);
   }
+  CodeBlock();
+}
+
+void Segment::CodeBlock() {
+  if (tail_codes_.empty() || size_ % kCodedRows != 0) return;
+  const int64_t begin = size_ - kCodedRows;
+  tail_codes_[static_cast<size_t>(begin / kCodedRows)] =
+      std::make_unique<CertifiedCodes>(
+          shape_.metric, RowsView{rows_ + begin * shape_.dimension, kCodedRows,
+                                  shape_.dimension, shape_.dimension});
 }
 
 void Segment::MarkDeleted(int64_t row, int64_t sequence) {
@@ -231,15 +244,24 @@ int64_t Segment::Find(PointId id, int64_t rows, int64_t sequence) const {
 }
 
 int64_t Segment::MemoryBytes(int64_t rows) const {
-  return rows * shape_.row_bytes() +
+  int64_t coded = 0;
+  for (int64_t block = 0; block < CodedBlocks(rows); ++block) {
+    coded += BlockCodes(block).MemoryBytes();
+  }
+  return coded + rows * shape_.row_bytes() +
          (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +
          (codes() != nullptr ? codes()->MemoryBytes() : 0) +
          (plane_ != nullptr ? plane_->MemoryBytes() : 0);
 }
 
-ScanRows SegmentView::Scannable() const {
-  ScanRows scannable{segment_->rows(rows_), segment_->ids(),
-                     segment_->squared_norms(), nullptr};
+ScanRows SegmentView::Scannable(int64_t begin, int64_t end) const {
+  const RowsView all = segment_->rows(end);
+  const double* const norms = segment_->squared_norms();
+  ScanRows scannable{
+      {all.data + begin * all.stride, end - begin, all.d, all.stride},
+      segment_->ids() + begin,
+      norms == nullptr ? nullptr : norms + begin,
+      nullptr};
   if (live_ == rows_) return scannable;
   std::call_once(marked_, [this] {
     bits_.resize(static_cast<size_t>((rows_ + 63) / 64));
@@ -249,7 +271,7 @@ ScanRows SegmentView::Scannable() const {
       bits_[static_cast<size_t>(row / 64)] |= live << (row % 64);
     }
   });
-  scannable.live = bits_.data();
+  scannable.live = bits_.data() + begin / 64;
   return scannable;
 }
 

@@ -13,9 +13,10 @@
 //
 // Memory: one mapping of zeroed pages a segment, touched as it fills, laid out
 // as ids | squared norms | deleted_at | older versions | hash table | rows,
-// each part on a 64-byte boundary; row i starts at rows + i * dimension. A
-// sealed segment where it pays also has 8-bit codes of its rows. A segment over
-// a file has only deleted_at and the plane of its own.
+// each part on a 64-byte boundary; row i starts at rows + i * dimension. Where
+// it pays a sealed segment also has 8-bit codes of its rows, and a tail of its
+// complete blocks. A segment over a file has only deleted_at and the plane of
+// its own.
 
 #ifndef COTERIE_SHARD_SEGMENT_H_
 #define COTERIE_SHARD_SEGMENT_H_
@@ -69,7 +70,8 @@ class Segment {
   int64_t live() const { return live_; }
   int64_t capacity() const { return capacity_; }
 
-  // REQUIRES: a tail, not full; no live row of this id in it.
+  // REQUIRES: a tail, not full; no live row of this id in it. O(d), but
+  // O(kCodedRows d) for a row that completes a block.
   void Append(PointId id, VectorView vector);
 
   // The row is not seen by readers at `sequence` or later.
@@ -96,6 +98,18 @@ class Segment {
   }
   // Their plane; null as they are.
   const CertifiedPlane* plane() const { return plane_.get(); }
+
+  // An indexed tail is coded as it grows, in blocks of so many rows: who reads
+  // just after an import finds few rows that are not.
+  static constexpr int64_t kCodedRows = 8192;
+  // Of the `rows` first rows of a tail, how many blocks are coded.
+  int64_t CodedBlocks(int64_t rows) const {
+    return tail_codes_.empty() ? 0 : rows / kCodedRows;
+  }
+  // Of the rows [block * kCodedRows, (block + 1) * kCodedRows).
+  const CertifiedCodes& BlockCodes(int64_t block) const {
+    return *tail_codes_[static_cast<size_t>(block)];
+  }
   // Null if the rows are in memory only.
   const std::shared_ptr<const SegmentFile>& file() const { return file_; }
   // Rows that a reader at `sequence` does not see, ascending, among all of a
@@ -123,6 +137,8 @@ class Segment {
   int64_t RowOf(PointId id) const;
   // Makes the plane of the codes, where it pays. O(n d).
   void MakePlane();
+  // Codes the block of rows that has just become complete, if any.
+  void CodeBlock();
   // Adds a row at the end.
   void Put(PointId id, double squared_norm, const float* vector);
 
@@ -152,6 +168,9 @@ class Segment {
   int32_t* table_ = nullptr;
   std::unique_ptr<const CertifiedCodes> codes_;
   std::unique_ptr<const CertifiedPlane> plane_;
+  // Of the blocks that a tail has room for; those whose rows are complete are
+  // there. Never moved: readers look at what their snapshot knows of.
+  std::vector<std::unique_ptr<const CertifiedCodes>> tail_codes_;
 };
 
 // What one snapshot sees of a segment. Any thread.
@@ -176,7 +195,9 @@ class SegmentView {
 
   // What an exact scan reads. The first call after deletions marks live rows
   // in a bitmap, O(rows); concurrent first calls wait for one another.
-  ScanRows Scannable() const;
+  ScanRows Scannable() const { return Scannable(0, rows_); }
+  // Of rows [begin, end). REQUIRES: begin is a multiple of 64.
+  ScanRows Scannable(int64_t begin, int64_t end) const;
 
  private:
   const std::shared_ptr<const Segment> segment_;

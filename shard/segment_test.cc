@@ -57,6 +57,45 @@ TEST(Segment, TailFindsTheVersionOfEachMoment) {
   EXPECT_EQ(tail->Find(8, 4, 5), -1);
 }
 
+TEST(Segment, ATailIsCodedInBlocksThatReadersKnowOf) {
+  Random random(TestSeed());
+  constexpr int64_t kBlock = Segment::kCodedRows;
+  const auto tail = Segment::NewTail({16, Metric::kCosine}, 2 * kBlock + 5);
+  for (int64_t i = 0; i < 2 * kBlock + 3; ++i) {
+    tail->Append(static_cast<PointId>(i), RandomVector(16, random));
+  }
+  EXPECT_EQ(tail->codes(), nullptr) << "of all rows";
+  EXPECT_EQ(tail->CodedBlocks(kBlock - 1), 0);
+  EXPECT_EQ(tail->CodedBlocks(2 * kBlock - 1), 1);
+  EXPECT_EQ(tail->CodedBlocks(tail->size()), 2);
+  for (int64_t block = 0; block < 2; ++block) {
+    const CertifiedCodes& codes = tail->BlockCodes(block);
+    const RowsView rows{tail->rows(tail->size()).row(block * kBlock).data(),
+                        kBlock, 16, 16};
+    const CertifiedCodes expected(Metric::kCosine, rows);
+    ASSERT_EQ(codes.size(), kBlock);
+    EXPECT_EQ(codes.parts().codes, expected.parts().codes);
+    EXPECT_EQ(codes.parts().a, expected.parts().a);
+  }
+  EXPECT_GE(tail->MemoryBytes(kBlock),
+            tail->MemoryBytes(kBlock - 1) + kBlock * (16 + 8));
+}
+
+TEST(Segment, TailsThatNobodySearchesAreNotCoded) {
+  constexpr int64_t kBlock = Segment::kCodedRows;
+  for (const bool indexed : {false, true}) {
+    // Codes do not pay below dimension 16.
+    const int64_t dimension = indexed ? 15 : 16;
+    const auto tail =
+        Segment::NewTail({dimension, Metric::kSquaredL2}, kBlock, indexed);
+    const std::vector<float> row(static_cast<size_t>(dimension));
+    for (int64_t i = 0; i < kBlock; ++i) {
+      tail->Append(static_cast<PointId>(i), row);
+    }
+    EXPECT_EQ(tail->CodedBlocks(kBlock), 0);
+  }
+}
+
 TEST(Segment, SealSortsById) {
   const auto tail = Segment::NewTail({1, Metric::kCosine}, 4);
   tail->Append(~uint64_t{0}, {1});

@@ -134,6 +134,33 @@ TEST_P(SnapshotSearch, EqualsACanonicalScanOnAnyNumberOfThreads) {
   }
 }
 
+TEST_P(SnapshotSearch, OfATailThatIsCodedInPartEqualsACanonicalScan) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  constexpr int64_t kDimension = 16;
+  const Written written =
+      Write(GetParam(), kDimension, 3 * Segment::kCodedRows, 100000, random_);
+  // Its last tail has a coded block or more, and a rest.
+  const SegmentView& view = *written.snapshot->segments().back();
+  ASSERT_FALSE(view.segment()->sealed());
+  ASSERT_GE(view.segment()->CodedBlocks(view.rows()), 1);
+  ASSERT_NE(view.rows() % Segment::kCodedRows, 0);
+  for (const int64_t k : {1, 300}) {
+    for (const bool alone : {false, true}) {
+      SearchRequest request = Request(Queries(kDimension), k);
+      if (alone) request.queries.resize(1);
+      const auto reply = Search(*written.snapshot, request, &three_);
+      ASSERT_TRUE(reply.ok()) << reply.status();
+      for (size_t i = 0; i < request.queries.size(); ++i) {
+        const auto& query = std::get<std::vector<float>>(request.queries[i]);
+        ASSERT_EQ(NeighborsOf(reply->results[i]),
+                  CanonicalSearch(GetParam(), written.model, query, k));
+        EXPECT_EQ(reply->accounts[i].evaluated + reply->accounts[i].ruled_out,
+                  reply->rows_live);
+      }
+    }
+  }
+}
+
 TEST_P(SnapshotSearch, TogetherEqualsAlone) {
   SCOPED_TRACE(absl::StrCat("SEED=", seed_));
   const auto gone = std::make_shared<CancelToken>();
