@@ -123,9 +123,9 @@ void EncodeShard(const ShardDescription& shard, v1::ShardDescription* out) {
   files->set_write_failures(shard.segment_files.write_failures);
   for (const QueueState& queue : shard.queues) {
     v1::ShardQueue* encoded = out->add_queues();
-    encoded->set_work_class(queue.work_class == WorkClass::kSearch
-                                ? v1::ShardQueue::SEARCH
-                                : v1::ShardQueue::READ);
+    // The same order, from 1.
+    encoded->set_work_class(static_cast<v1::ShardQueue::WorkClass>(
+        static_cast<int>(queue.work_class) + 1));
     encoded->set_length(queue.length);
     encoded->set_capacity(queue.capacity);
     encoded->set_refused(queue.refused);

@@ -45,6 +45,8 @@ inline constexpr absl::Duration kReadDeadline = absl::Seconds(30);
 inline constexpr absl::Duration kWriteDeadline = absl::Seconds(60);
 inline constexpr absl::Duration kCollectionDeadline = absl::Seconds(60);
 inline constexpr absl::Duration kDescribeDeadline = absl::Seconds(10);
+// Of one step of a job; whoever drives it bounds its steps more closely.
+inline constexpr absl::Duration kJobDeadline = absl::Hours(1);
 // Back-pressure makes a scan as slow as its reader.
 inline constexpr absl::Duration kScanDeadline = absl::Hours(1);
 

@@ -13,7 +13,7 @@ namespace coterie {
 
 enum class RpcRole {
   kRead,      // data and metadata
-  kWrite,     // points
+  kWrite,     // points, jobs and what they store
   kAdmin,     // collections, topology
   kInternal,  // coordinator to shard
 };

@@ -11,7 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/v1/cluster.pb.h"
+#include "api/v1/clustering.pb.h"
 #include "api/v1/collections.pb.h"
+#include "api/v1/jobs.pb.h"
 #include "api/v1/points.pb.h"
 #include "api/v1/search.pb.h"
 #include "api/v1/shard.pb.h"
@@ -24,7 +26,9 @@ namespace {
 // name one message of each.
 void LinkEveryFile() {
   ASSERT_NE(v1::DescribeRequest::descriptor(), nullptr);
+  ASSERT_NE(v1::Clustering::descriptor(), nullptr);
   ASSERT_NE(v1::Collection::descriptor(), nullptr);
+  ASSERT_NE(v1::Job::descriptor(), nullptr);
   ASSERT_NE(v1::UpsertRequest::descriptor(), nullptr);
   ASSERT_NE(v1::SearchRequest::descriptor(), nullptr);
   ASSERT_NE(v1::EchoRequest::descriptor(), nullptr);

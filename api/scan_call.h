@@ -1,4 +1,4 @@
-// A streamed scan: pages pulled one at a time, the next only when gRPC has
+// A streamed reply: pages pulled one at a time, the next only when gRPC has
 // taken the last, so that a slow reader costs one page of memory.
 //
 // Made by `new`; deletes itself when gRPC is done with it. Pages arrive on any
@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "api/byte_budget.h"
 #include "api/call.h"
 #include "api/grpc_status.h"
@@ -28,20 +29,25 @@
 
 namespace coterie {
 
-template <typename Response>
+// Whether a last page need not be sent.
+inline bool SaysNothing(const ScanPage& page) { return page.points.empty(); }
+
+// A Page has `end`, and a SaysNothing.
+template <typename Response, typename Page = ScanPage>
 class ScanCall final : public grpc::ServerWriteReactor<Response> {
  public:
   // Writes a page into a cleared message. Called for one page at a time.
-  using Encode = absl::AnyInvocable<void(const ScanPage&, Response*)>;
+  using Encode = absl::AnyInvocable<void(const Page&, Response*)>;
 
   // `method` has static storage.
   ScanCall(grpc::CallbackServerContext* context, absl::string_view method,
-           const RpcOptions& options)
+           const RpcOptions& options,
+           absl::Duration default_deadline = kScanDeadline)
       : method_(method),
         options_(options),
         cancel_(std::make_shared<CancelToken>()),
         state_(std::make_shared<State>()) {
-    call_.deadline = DeadlineOf(*context, kScanDeadline);
+    call_.deadline = DeadlineOf(*context, default_deadline);
     call_.cancel = cancel_;
     state_->reactor = this;
   }
@@ -66,7 +72,7 @@ class ScanCall final : public grpc::ServerWriteReactor<Response> {
   grpc::ServerWriteReactor<Response>* Run(std::unique_ptr<Stream> stream,
                                           Encode encode) {
     encode_ = std::move(encode);
-    state_->next = [stream = std::move(stream)](Done<ScanPage> done) {
+    state_->next = [stream = std::move(stream)](Done<Page> done) {
       stream->Next(std::move(done));
     };
     Pull();
@@ -82,7 +88,7 @@ class ScanCall final : public grpc::ServerWriteReactor<Response> {
     Mutex mu;
     Phase phase ABSL_GUARDED_BY(mu) = Phase::kPulling;
     ScanCall* reactor = nullptr;  // dangles once finished
-    absl::AnyInvocable<void(Done<ScanPage>)> next;
+    absl::AnyInvocable<void(Done<Page>)> next;
   };
 
   ~ScanCall() override = default;
@@ -117,7 +123,7 @@ class ScanCall final : public grpc::ServerWriteReactor<Response> {
   void Pull() {
     // The RPC may end, and this with it, while the stream still answers.
     const std::shared_ptr<State> state = state_;
-    state->next([state](absl::StatusOr<ScanPage> page) {
+    state->next([state](absl::StatusOr<Page> page) {
       MutexLock lock(&state->mu);
       if (state->phase != Phase::kFinished) {
         state->reactor->Accept(std::move(page));
@@ -126,14 +132,14 @@ class ScanCall final : public grpc::ServerWriteReactor<Response> {
   }
 
   // Writes the page, or finishes.
-  void Accept(absl::StatusOr<ScanPage> page)
+  void Accept(absl::StatusOr<Page> page)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (!page.ok()) {
       FinishWith(page.status());
       return;
     }
     last_ = page->end;
-    if (last_ && page->points.empty()) {
+    if (last_ && SaysNothing(*page)) {
       FinishWith(absl::OkStatus());
       return;
     }

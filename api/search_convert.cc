@@ -182,6 +182,8 @@ void EncodeProfile(const SearchReply& reply, v1::Profile* out) {
   out->set_rounds(reply.rounds);
 }
 
+}  // namespace
+
 void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out) {
   out->set_messages(cost.messages);
   out->set_bytes_sent(cost.bytes_sent);
@@ -192,8 +194,6 @@ void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out) {
   out->set_ratio(cost.ratio);
   out->set_bytes_saved(cost.bytes_saved);
 }
-
-}  // namespace
 
 absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
                                            const Limits& limits) {

@@ -32,6 +32,8 @@ void EncodeShardTimes(int32_t shard_id, const ShardTimes& times,
 // `profile`: also certificate, profile and cost.
 v1::SearchResponse EncodeSearchReply(const SearchReply& reply, bool profile);
 
+void EncodeCost(const CommunicationCost& cost, v1::CommunicationCost* out);
+
 }  // namespace coterie
 
 #endif  // COTERIE_API_SEARCH_CONVERT_H_

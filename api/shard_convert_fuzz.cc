@@ -2,7 +2,8 @@
 // refused as their decoders say, replies as INTERNAL, or what comes out keeps
 // what api/shard_convert.h promises and returns unchanged through Encode. The
 // first byte chooses the limits (lowest bit) and the message (the rest, modulo
-// 5). Replies answer a fixed request.
+// 9). Replies answer a fixed request. Requests to cluster and to assign are
+// here as well.
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -14,7 +15,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "api/clustering_convert.h"
 #include "api/fuzz_check.h"
+#include "api/job_convert.h"
 #include "api/shard_convert.h"
 
 namespace coterie {
@@ -122,6 +125,51 @@ void TryGetReply(const v1::ShardGetResponse& message) {
             "each id is answered");
 }
 
+void TryBegin(const v1::BeginJobRequest& message, const Limits& limits) {
+  const auto decode = [&](const v1::BeginJobRequest& m) {
+    return DecodeShardRequest(m, limits);
+  };
+  const auto begin = decode(message);
+  if (!begin.ok()) return CheckRefusal(begin.status());
+  FuzzCheck(begin->job.epoch >= 1, "jobs have an epoch");
+  FuzzCheck(begin->lease > absl::ZeroDuration(), "leases last");
+  CheckReturns<v1::BeginJobRequest>(*begin, decode);
+}
+
+void TryRecords(const v1::ReadRecordsResponse& message) {
+  const auto records = DecodeShardReply(message, {"c", 0, "p", true});
+  if (!records.ok()) return CheckMisfit(records.status());
+  for (const StoredRecord& record : *records) {
+    FuzzCheck(record.key.substr(0, 1) == "p", "keys are what was asked for");
+    FuzzCheck(record.version >= 1, "what is there has a version");
+  }
+}
+
+void TryTrain(const v1::TrainKMeansRequest& message, const Limits& limits) {
+  const auto request = DecodeTrainKMeans(message, limits);
+  if (!request.ok()) return CheckRefusal(request.status());
+  KMeansOptions options = request->options;
+  if (!request->initial_clustering.empty()) return;
+  // What is left to check is whether the collection fits.
+  options.dimension =
+      options.given.empty()
+          ? 3
+          : static_cast<int64_t>(options.given.size()) / options.k;
+  if (options.seeding == KMeansSeeding::kGiven) return;
+  FuzzCheck(ValidateKMeansOptions(options).ok() ||
+                options.polish != KMeansPolish::kNone,
+            "options that decode are options");
+}
+
+void TryAssign(const v1::AssignRequest& message, const Limits& limits) {
+  const auto request = DecodeAssign(message, limits);
+  if (!request.ok()) return CheckRefusal(request.status());
+  FuzzCheck(request->ids.empty() != request->vectors.empty(),
+            "either ids or vectors");
+  FuzzCheck(request->top_m >= 1 && request->top_m <= limits.k,
+            "top_m keeps its limit");
+}
+
 template <typename Message>
 bool Parse(const uint8_t* data, size_t size, Message* message) {
   return message->ParseFromArray(data, static_cast<int>(size));
@@ -137,7 +185,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)quiet;
   if (size == 0) return 0;
   const Limits limits = FuzzLimits((data[0] & 1) != 0);
-  const int message = (data[0] >> 1) % 5;
+  const int message = (data[0] >> 1) % 9;
   ++data;
   --size;
   v1::ShardSearchRequest search;
@@ -145,6 +193,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   v1::CatalogueRecord catalogue;
   v1::ShardSearchResponse found;
   v1::ShardGetResponse got;
+  v1::BeginJobRequest begin;
+  v1::ReadRecordsResponse records;
+  v1::TrainKMeansRequest train;
+  v1::AssignRequest assign;
   switch (message) {
     case 0:
       if (Parse(data, size, &search)) TrySearch(search, limits);
@@ -158,8 +210,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3:
       if (Parse(data, size, &found)) TrySearchReply(found);
       break;
-    default:
+    case 4:
       if (Parse(data, size, &got)) TryGetReply(got);
+      break;
+    case 5:
+      if (Parse(data, size, &begin)) TryBegin(begin, limits);
+      break;
+    case 6:
+      if (Parse(data, size, &records)) TryRecords(records);
+      break;
+    case 7:
+      if (Parse(data, size, &train)) TryTrain(train, limits);
+      break;
+    default:
+      if (Parse(data, size, &assign)) TryAssign(assign, limits);
   }
   return 0;
 }

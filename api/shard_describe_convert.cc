@@ -28,13 +28,16 @@ absl::StatusOr<std::vector<QueueState>> DecodeQueues(
     const v1::ShardDescription& shard) {
   std::vector<QueueState> queues;
   for (const v1::ShardQueue& encoded : shard.queues()) {
-    const bool search = encoded.work_class() == v1::ShardQueue::SEARCH;
-    if (!search && encoded.work_class() != v1::ShardQueue::READ) {
+    // The classes have the same order on the wire, from 1.
+    const int work_class = static_cast<int>(encoded.work_class()) - 1;
+    if (work_class < 0 || work_class >= kWorkClasses) {
       return Misfit(absl::StrCat("queues.work_class is ",
                                  static_cast<int>(encoded.work_class())));
     }
-    if (static_cast<int>(queues.size()) == kWorkClasses) {
-      return Misfit("queues has a class twice");
+    for (const QueueState& queue : queues) {
+      if (static_cast<int>(queue.work_class) == work_class) {
+        return Misfit("queues has a class twice");
+      }
     }
     absl::Status status = CheckCounts({{"queues.length", encoded.length()},
                                        {"queues.capacity", encoded.capacity()},
@@ -44,9 +47,9 @@ absl::StatusOr<std::vector<QueueState>> DecodeQueues(
       status = CheckSeconds("queues.wait_seconds", encoded.wait_seconds());
     }
     if (!status.ok()) return status;
-    queues.push_back({search ? WorkClass::kSearch : WorkClass::kRead,
-                      encoded.length(), encoded.capacity(), encoded.refused(),
-                      encoded.taken(), encoded.wait_seconds()});
+    queues.push_back({static_cast<WorkClass>(work_class), encoded.length(),
+                      encoded.capacity(), encoded.refused(), encoded.taken(),
+                      encoded.wait_seconds()});
   }
   return queues;
 }

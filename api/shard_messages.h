@@ -119,12 +119,21 @@ struct ShardCollectionStats {
 enum class WorkClass {
   kSearch,
   kRead,  // points by id, counts and pages of scans
+  kJob,   // steps of jobs
 };
-inline constexpr int kWorkClasses = 2;
+inline constexpr int kWorkClasses = 3;
 
-// "search" or "read".
+// "search", "read" or "job".
 inline const char* WorkClassName(WorkClass work_class) {
-  return work_class == WorkClass::kSearch ? "search" : "read";
+  switch (work_class) {
+    case WorkClass::kSearch:
+      return "search";
+    case WorkClass::kRead:
+      return "read";
+    case WorkClass::kJob:
+      return "job";
+  }
+  return "";
 }
 
 // The queue of one class. Counts are since the shard's start.

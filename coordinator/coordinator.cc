@@ -204,6 +204,12 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
     return stores.status();
   }
   impl->stores = *std::move(stores);
+  JobsOptions jobs = impl->options.jobs;
+  jobs.limits = impl->options.limits;
+  coordinator->jobs_ = std::make_unique<Jobs>(
+      impl->shards, impl->catalogue,
+      std::shared_ptr<LinkModels>(impl->search, &impl->search->links),
+      std::move(jobs));
   return coordinator;
 }
 

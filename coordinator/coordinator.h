@@ -25,6 +25,7 @@
 #include "api/placement.h"
 #include "api/search.h"
 #include "api/shard_messages.h"
+#include "coordinator/jobs.h"
 #include "coordinator/shard_client.h"
 
 namespace coterie {
@@ -54,6 +55,8 @@ struct CoordinatorOptions {
   // they hurt; everyone else keeps the default.
   std::function<std::vector<int32_t>(int32_t slots, int32_t shards)> placement =
       EvenPlacement;
+  // How jobs run here; its limits are those above.
+  JobsOptions jobs;
 };
 
 // Statistics of a collection, shard by shard.
@@ -109,6 +112,9 @@ class Coordinator {
   // Never fails as a whole: a silent shard is kUnreachable with the reason.
   void Describe(CallContext call, Done<std::vector<ShardDescription>> done);
 
+  // Long-running work over the shards; ends with the coordinator.
+  Jobs& jobs() { return *jobs_; }
+
   // The copy cached here; never null.
   std::shared_ptr<const Catalogue> catalogue() const;
   // Ids that searches met on more than one shard since start. Anything but 0
@@ -119,6 +125,8 @@ class Coordinator {
   class Impl;
   explicit Coordinator(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;
+  // Uses what impl_ holds.
+  std::unique_ptr<Jobs> jobs_;
 };
 
 }  // namespace coterie

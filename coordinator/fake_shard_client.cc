@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/fake_shard_answer.h"
 #include "coordinator/model_distance.h"
 
 namespace coterie {
@@ -134,49 +135,6 @@ int64_t FakeShardClient::points(const std::string& collection) const {
   }
   auto it = rows_.find(spec->number);
   return it == rows_.end() ? 0 : static_cast<int64_t>(it->second.size());
-}
-
-template <typename T>
-void FakeShardClient::Answer(const std::string& method, const CallContext& call,
-                             absl::AnyInvocable<absl::StatusOr<T>()> answer,
-                             Done<T> done) {
-  absl::AnyInvocable<void()> reply;
-  {
-    MutexLock lock(&mu_);
-    ++calls_[method];
-    last_calls_[method] = call;
-    absl::Status failure = failures_[method];
-    if (auto once = failures_once_.find(method); once != failures_once_.end()) {
-      failure = once->second;
-      failures_once_.erase(once);
-    }
-    absl::Status lost;
-    if (auto lose = lost_replies_.find(method); lose != lost_replies_.end()) {
-      lost = lose->second;
-      lost_replies_.erase(lose);
-    }
-    reply = [failure, lost, answer = std::move(answer),
-             done = std::move(done)]() mutable {
-      if (failure.ok() && !lost.ok()) {
-        answer().status().IgnoreError();
-        done(lost);
-      } else if (failure.ok()) {
-        done(answer());
-      } else {
-        done(failure);
-      }
-    };
-    if (holding_[method]) {
-      held_.push_back(std::move(reply));
-      return;
-    }
-    if (options_.own_thread) {
-      work_.push_back(std::move(reply));
-      work_ready_.NotifyAll();
-      return;
-    }
-  }
-  reply();
 }
 
 absl::StatusOr<const CollectionSpec*> FakeShardClient::Find(

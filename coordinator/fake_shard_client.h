@@ -100,6 +100,15 @@ class FakeShardClient : public ShardClient {
   void CollectionStats(std::string collection, CallContext call,
                        Done<ShardCollectionStats> done) override;
   void Describe(CallContext call, Done<ShardDescription> done) override;
+  // The model has no jobs: UNIMPLEMENTED.
+  void BeginJob(JobBegin begin, CallContext call, Done<JobBegun> done) override;
+  void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override;
+  void LabelRows(JobLabel label, CallContext call,
+                 Done<JobLabelled> done) override;
+  void EndJob(JobRef job, CallContext call, Done<bool> done) override;
+  void ReadRecords(RecordsRequest request, CallContext call,
+                   Done<std::vector<StoredRecord>> done) override;
+  void PutRecord(RecordPut put, CallContext call, Done<int64_t> done) override;
 
  private:
   class Stream;
@@ -124,6 +133,9 @@ class FakeShardClient : public ShardClient {
                         Rows* rows, WriteReply* reply);
   absl::StatusOr<GetReply> RunGet(const GetRequest& request);
   absl::StatusOr<int64_t> RunPut(int64_t expected, Catalogue catalogue);
+  absl::StatusOr<std::vector<StoredRecord>> RunReadRecords(
+      const RecordsRequest& request);
+  absl::StatusOr<int64_t> RunPutRecord(const RecordPut& put);
   absl::StatusOr<ScanPage> RunNext(
       const ScanRequest& request,
       std::optional<std::pair<int32_t, PointId>>* after, int64_t* sent);
@@ -139,6 +151,9 @@ class FakeShardClient : public ShardClient {
   std::map<std::tuple<uint32_t, int32_t, std::string>, int64_t> applied_
       ABSL_GUARDED_BY(mu_);
   int64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;
+  // By collection number and key.
+  std::map<std::pair<uint32_t, std::string>, StoredRecord> records_
+      ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::Status> failures_once_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::Status> lost_replies_ ABSL_GUARDED_BY(mu_);

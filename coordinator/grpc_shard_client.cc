@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "api/job_convert.h"
 #include "api/link_use.h"
 #include "api/rpc_call.h"
 #include "api/shard_convert.h"
@@ -196,6 +197,59 @@ class RemoteShardClient final : public GrpcShardClient {
           if (shard.ok()) shard->address = name;
           return shard;
         });
+  }
+
+  void BeginJob(JobBegin begin, CallContext call,
+                Done<JobBegun> done) override {
+    v1::BeginJobRequest encoded;
+    EncodeShardRequest(begin, &encoded);
+    Start<v1::BeginJobResponse, JobBegun>(&Async::BeginJob, std::move(encoded),
+                                          std::move(call), std::move(done));
+  }
+  void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override {
+    v1::JobStepRequest encoded;
+    EncodeShardRequest(step, &encoded);
+    Start<v1::JobStepResponse, JobAnswer>(
+        &Async::KMeansStep, std::move(encoded), std::move(call),
+        std::move(done),
+        [](const v1::JobStepResponse& response,
+           const LinkUse& use) -> absl::StatusOr<JobAnswer> {
+          auto answer = DecodeShardReply(response);
+          if (answer.ok()) answer->link = use;
+          return answer;
+        });
+  }
+  void LabelRows(JobLabel label, CallContext call,
+                 Done<JobLabelled> done) override {
+    v1::LabelRowsRequest encoded;
+    EncodeShardRequest(label, &encoded);
+    Start<v1::LabelRowsResponse, JobLabelled>(&Async::LabelRows,
+                                              std::move(encoded),
+                                              std::move(call), std::move(done));
+  }
+  void EndJob(JobRef job, CallContext call, Done<bool> done) override {
+    v1::EndJobRequest encoded;
+    EncodeShardRequest(job, &encoded);
+    Start<v1::EndJobResponse, bool>(&Async::EndJob, std::move(encoded),
+                                    std::move(call), std::move(done));
+  }
+  void ReadRecords(RecordsRequest request, CallContext call,
+                   Done<std::vector<StoredRecord>> done) override {
+    v1::ReadRecordsRequest encoded;
+    EncodeShardRequest(request, &encoded);
+    Start<v1::ReadRecordsResponse, std::vector<StoredRecord>>(
+        &Async::ReadRecords, std::move(encoded), std::move(call),
+        std::move(done),
+        [request = std::move(request)](const v1::ReadRecordsResponse& response,
+                                       const LinkUse& /*use*/) {
+          return DecodeShardReply(response, request);
+        });
+  }
+  void PutRecord(RecordPut put, CallContext call, Done<int64_t> done) override {
+    v1::PutRecordRequest encoded;
+    EncodeShardRequest(put, &encoded);
+    Start<v1::PutRecordResponse, int64_t>(&Async::PutRecord, std::move(encoded),
+                                          std::move(call), std::move(done));
   }
 
  private:

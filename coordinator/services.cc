@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "coordinator/cluster_service.h"
+#include "coordinator/clustering_service.h"
 #include "coordinator/collection_service.h"
 #include "coordinator/point_service.h"
 #include "coordinator/search_service.h"
@@ -17,16 +18,21 @@ class AllServices final : public Services {
       : collections_(slot, options),
         points_(slot, options),
         search_(slot, options),
+        clusterings_(slot, options),
+        jobs_(slot, options),
         cluster_(slot, options, std::move(version)) {}
 
   std::vector<grpc::Service*> all() override {
-    return {&collections_, &points_, &search_, &cluster_};
+    return {&collections_, &points_, &search_,
+            &clusterings_, &jobs_,   &cluster_};
   }
 
  private:
   CoordinatorCollectionService collections_;
   CoordinatorPointService points_;
   CoordinatorSearchService search_;
+  CoordinatorClusteringService clusterings_;
+  CoordinatorJobService jobs_;
   CoordinatorClusterService cluster_;
 };
 

@@ -22,7 +22,7 @@ namespace coterie {
 class Services {
  public:
   virtual ~Services() = default;
-  // Collection, point, search and cluster service, to be registered.
+  // Every public service, to be registered.
   virtual std::vector<grpc::Service*> all() = 0;
 };
 

@@ -16,6 +16,7 @@
 
 #include "api/call.h"
 #include "api/collection.h"
+#include "api/job_messages.h"
 #include "api/search.h"
 #include "api/shard_messages.h"
 
@@ -66,6 +67,27 @@ class ShardClient {
   virtual void CollectionStats(std::string collection, CallContext call,
                                Done<ShardCollectionStats> done) = 0;
   virtual void Describe(CallContext call, Done<ShardDescription> done) = 0;
+
+  // Pins the shard's rows for the job's owner; the same owner again gets the
+  // same answer. ABORTED if a newer owner has the job, here and below.
+  virtual void BeginJob(JobBegin begin, CallContext call,
+                        Done<JobBegun> done) = 0;
+  // The last step again gets the same answer again. FAILED_PRECONDITION if the
+  // job is not there or has not what the step builds on; RESOURCE_EXHAUSTED
+  // while it is busy.
+  virtual void StepJob(JobStep step, CallContext call,
+                       Done<JobAnswer> done) = 0;
+  virtual void LabelRows(JobLabel label, CallContext call,
+                         Done<JobLabelled> done) = 0;
+  // Whether there was one.
+  virtual void EndJob(JobRef job, CallContext call, Done<bool> done) = 0;
+
+  // Named records of a collection; changed by compare-and-set, durable when
+  // done. PutRecord replies with the version now stored, 0: none.
+  virtual void ReadRecords(RecordsRequest request, CallContext call,
+                           Done<std::vector<StoredRecord>> done) = 0;
+  virtual void PutRecord(RecordPut put, CallContext call,
+                         Done<int64_t> done) = 0;
 };
 
 // All shards of a cluster: element i is shard i.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "api/collection.h"
@@ -90,6 +91,30 @@ class ShardView final : public ShardClient {
   }
   void Describe(CallContext call, Done<ShardDescription> done) override {
     shard_->Describe(std::move(call), Naming(id_, std::move(done)));
+  }
+  void BeginJob(JobBegin /*begin*/, CallContext /*call*/,
+                Done<JobBegun> done) override {
+    done(RefusedByView(id_));
+  }
+  void StepJob(JobStep /*step*/, CallContext /*call*/,
+               Done<JobAnswer> done) override {
+    done(RefusedByView(id_));
+  }
+  void LabelRows(JobLabel /*label*/, CallContext /*call*/,
+                 Done<JobLabelled> done) override {
+    done(RefusedByView(id_));
+  }
+  void EndJob(JobRef /*job*/, CallContext /*call*/, Done<bool> done) override {
+    done(RefusedByView(id_));
+  }
+  void ReadRecords(RecordsRequest request, CallContext call,
+                   Done<std::vector<StoredRecord>> done) override {
+    shard_->ReadRecords(std::move(request), std::move(call),
+                        Naming(id_, std::move(done)));
+  }
+  void PutRecord(RecordPut /*put*/, CallContext /*call*/,
+                 Done<int64_t> done) override {
+    done(RefusedByView(id_));
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "server/absent_shard.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "api/status_details.h"
@@ -58,6 +59,25 @@ class AbsentShard final : public ShardClient {
     done(NotSeen(shard_id_));
   }
   void Describe(CallContext, Done<ShardDescription> done) override {
+    done(NotSeen(shard_id_));
+  }
+  void BeginJob(JobBegin, CallContext, Done<JobBegun> done) override {
+    done(NotSeen(shard_id_));
+  }
+  void StepJob(JobStep, CallContext, Done<JobAnswer> done) override {
+    done(NotSeen(shard_id_));
+  }
+  void LabelRows(JobLabel, CallContext, Done<JobLabelled> done) override {
+    done(NotSeen(shard_id_));
+  }
+  void EndJob(JobRef, CallContext, Done<bool> done) override {
+    done(NotSeen(shard_id_));
+  }
+  void ReadRecords(RecordsRequest, CallContext,
+                   Done<std::vector<StoredRecord>> done) override {
+    done(NotSeen(shard_id_));
+  }
+  void PutRecord(RecordPut, CallContext, Done<int64_t> done) override {
     done(NotSeen(shard_id_));
   }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace coterie {
 namespace {
@@ -70,6 +71,28 @@ class InProcessShardClient final : public ShardClient {
                        }
                        done(std::move(reply));
                      });
+  }
+
+  void BeginJob(JobBegin begin, CallContext call,
+                Done<JobBegun> done) override {
+    shard_->BeginJob(std::move(begin), std::move(call), std::move(done));
+  }
+  void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override {
+    shard_->StepJob(std::move(step), std::move(call), std::move(done));
+  }
+  void LabelRows(JobLabel label, CallContext call,
+                 Done<JobLabelled> done) override {
+    shard_->LabelRows(std::move(label), std::move(call), std::move(done));
+  }
+  void EndJob(JobRef job, CallContext call, Done<bool> done) override {
+    shard_->EndJob(std::move(job), std::move(call), std::move(done));
+  }
+  void ReadRecords(RecordsRequest request, CallContext call,
+                   Done<std::vector<StoredRecord>> done) override {
+    shard_->ReadRecords(std::move(request), std::move(call), std::move(done));
+  }
+  void PutRecord(RecordPut put, CallContext call, Done<int64_t> done) override {
+    shard_->PutRecord(std::move(put), std::move(call), std::move(done));
   }
 
  private:

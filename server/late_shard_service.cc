@@ -77,6 +77,36 @@ class LateService final : public Callbacks {
       v1::CollectionStatsResponse* response) override {
     return Pass(&Callbacks::CollectionStats, context, request, response);
   }
+  grpc::ServerUnaryReactor* BeginJob(Context* context,
+                                     const v1::BeginJobRequest* request,
+                                     v1::BeginJobResponse* response) override {
+    return Pass(&Callbacks::BeginJob, context, request, response);
+  }
+  grpc::ServerUnaryReactor* KMeansStep(Context* context,
+                                       const v1::JobStepRequest* request,
+                                       v1::JobStepResponse* response) override {
+    return Pass(&Callbacks::KMeansStep, context, request, response);
+  }
+  grpc::ServerUnaryReactor* LabelRows(
+      Context* context, const v1::LabelRowsRequest* request,
+      v1::LabelRowsResponse* response) override {
+    return Pass(&Callbacks::LabelRows, context, request, response);
+  }
+  grpc::ServerUnaryReactor* EndJob(Context* context,
+                                   const v1::EndJobRequest* request,
+                                   v1::EndJobResponse* response) override {
+    return Pass(&Callbacks::EndJob, context, request, response);
+  }
+  grpc::ServerUnaryReactor* ReadRecords(
+      Context* context, const v1::ReadRecordsRequest* request,
+      v1::ReadRecordsResponse* response) override {
+    return Pass(&Callbacks::ReadRecords, context, request, response);
+  }
+  grpc::ServerUnaryReactor* PutRecord(
+      Context* context, const v1::PutRecordRequest* request,
+      v1::PutRecordResponse* response) override {
+    return Pass(&Callbacks::PutRecord, context, request, response);
+  }
   grpc::ServerUnaryReactor* Describe(
       Context* context, const v1::DescribeShardRequest* request,
       v1::DescribeShardResponse* response) override {

@@ -126,6 +126,10 @@ class LocalShards final : public Backend {
         options_.merge_bytes > 0 ? options_.merge_bytes : DefaultMergeBytes();
     shard.merge_bytes = std::max<int64_t>(
         1, merge_bytes / static_cast<int64_t>(shards_.size()));
+    const int64_t job_bytes =
+        options_.job_bytes > 0 ? options_.job_bytes : DefaultJobBytes();
+    shard.job_bytes =
+        std::max<int64_t>(1, job_bytes / static_cast<int64_t>(shards_.size()));
     return shard;
   }
 

@@ -73,4 +73,33 @@ void MovableShard::Describe(CallContext call, Done<ShardDescription> done) {
   target()->Describe(std::move(call), std::move(done));
 }
 
+void MovableShard::BeginJob(JobBegin begin, CallContext call,
+                            Done<JobBegun> done) {
+  target()->BeginJob(std::move(begin), std::move(call), std::move(done));
+}
+
+void MovableShard::StepJob(JobStep step, CallContext call,
+                           Done<JobAnswer> done) {
+  target()->StepJob(std::move(step), std::move(call), std::move(done));
+}
+
+void MovableShard::LabelRows(JobLabel label, CallContext call,
+                             Done<JobLabelled> done) {
+  target()->LabelRows(std::move(label), std::move(call), std::move(done));
+}
+
+void MovableShard::EndJob(JobRef job, CallContext call, Done<bool> done) {
+  target()->EndJob(std::move(job), std::move(call), std::move(done));
+}
+
+void MovableShard::ReadRecords(RecordsRequest request, CallContext call,
+                               Done<std::vector<StoredRecord>> done) {
+  target()->ReadRecords(std::move(request), std::move(call), std::move(done));
+}
+
+void MovableShard::PutRecord(RecordPut put, CallContext call,
+                             Done<int64_t> done) {
+  target()->PutRecord(std::move(put), std::move(call), std::move(done));
+}
+
 }  // namespace coterie

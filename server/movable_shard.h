@@ -43,6 +43,14 @@ class MovableShard final : public ShardClient {
   void CollectionStats(std::string collection, CallContext call,
                        Done<ShardCollectionStats> done) override;
   void Describe(CallContext call, Done<ShardDescription> done) override;
+  void BeginJob(JobBegin begin, CallContext call, Done<JobBegun> done) override;
+  void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override;
+  void LabelRows(JobLabel label, CallContext call,
+                 Done<JobLabelled> done) override;
+  void EndJob(JobRef job, CallContext call, Done<bool> done) override;
+  void ReadRecords(RecordsRequest request, CallContext call,
+                   Done<std::vector<StoredRecord>> done) override;
+  void PutRecord(RecordPut put, CallContext call, Done<int64_t> done) override;
 
  private:
   std::shared_ptr<ShardClient> target() const {

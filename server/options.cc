@@ -69,6 +69,11 @@ ABSL_FLAG(int64_t, merge_bytes, 0,
           "this process together; larger merges are not done. 0 means a "
           "twentieth of the memory that the process may use.");
 ABSL_FLAG(
+    int64_t, job_bytes, 0,
+    "Bytes that jobs may keep beside the rows, all shards of this process "
+    "together; more are refused. 0 means a quarter of the memory that the "
+    "process may use.");
+ABSL_FLAG(
     int64_t, max_inflight_bytes, 0,
     "Bytes that requests handled at once take in memory; more are refused "
     "with RESOURCE_EXHAUSTED at once. 0: a tenth of the memory this "
@@ -289,6 +294,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.write_queue_bytes = absl::GetFlag(FLAGS_write_queue_bytes);
   options.unsealed_bytes = absl::GetFlag(FLAGS_unsealed_bytes);
   options.merge_bytes = absl::GetFlag(FLAGS_merge_bytes);
+  options.job_bytes = absl::GetFlag(FLAGS_job_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.drain = absl::GetFlag(FLAGS_drain);
@@ -321,6 +327,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
         InRange("unsealed_bytes", options.unsealed_bytes, 1 << 20,
                 int64_t{1} << 40),
         InRange("merge_bytes", options.merge_bytes, 0, int64_t{1} << 50),
+        InRange("job_bytes", options.job_bytes, 0, int64_t{1} << 50),
         options.limits.Validate()}) {
     if (!s.ok()) {
       return s;
@@ -346,6 +353,8 @@ int64_t DefaultInflightBytes(const Limits& limits) {
 }
 
 int64_t DefaultMergeBytes() { return UsableMemoryBytes() / 20; }
+
+int64_t DefaultJobBytes() { return UsableMemoryBytes() / 4; }
 
 std::string UsageMessage() {
   return

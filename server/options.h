@@ -49,6 +49,9 @@ struct ServerOptions {
   // What merging segments may take beside the rows, all shards of this process
   // together. 0: a twentieth of the memory that it may use.
   int64_t merge_bytes = 0;
+  // What jobs may keep beside the rows, all shards of this process together. 0:
+  // a quarter of the memory that it may use.
+  int64_t job_bytes = 0;
   // Bytes of requests handled at once; more are refused. 0: a tenth of the
   // memory that this process may use.
   int64_t max_inflight_bytes = 0;
@@ -78,6 +81,9 @@ int64_t DefaultInflightBytes(const Limits& limits);
 
 // What merge_bytes = 0 means here.
 int64_t DefaultMergeBytes();
+
+// What job_bytes = 0 means here.
+int64_t DefaultJobBytes();
 
 // For coteried --help: what it is, examples, exit codes.
 std::string UsageMessage();

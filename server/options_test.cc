@@ -51,6 +51,7 @@ TEST(Options, FlagsDefaultToTheStructsDefaults) {
   EXPECT_EQ(parsed->write_queue_bytes, plain.write_queue_bytes);
   EXPECT_EQ(parsed->unsealed_bytes, plain.unsealed_bytes);
   EXPECT_EQ(parsed->merge_bytes, plain.merge_bytes);
+  EXPECT_EQ(parsed->job_bytes, plain.job_bytes);
   EXPECT_EQ(parsed->drain, plain.drain);
   EXPECT_EQ(parsed->reflection, plain.reflection);
   EXPECT_EQ(parsed->limits.Table(), plain.limits.Table());
@@ -65,6 +66,7 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
       {"--write_queue_bytes=1", "write_queue_bytes"},
       {"--unsealed_bytes=1", "unsealed_bytes"},
       {"--merge_bytes=-1", "merge_bytes"},
+      {"--job_bytes=-1", "job_bytes"},
       {"--drain=-1s", "drain"},
       {"--data_dir_wait=-1s", "data_dir_wait"},
       {"--drain_delay=2h", "drain_delay"},

@@ -63,6 +63,8 @@ void DropRecords(uint32_t number, StoreBatch* batch) {
                      SlotStateKey(number, kMaxSlots));
   batch->DeleteRange(Family::kMeta, SlotRequestsStart(number, 0),
                      SlotRequestsStart(number, kMaxSlots));
+  batch->DeleteRange(Family::kMeta, NamedRecordKey(number, ""),
+                     NamedRecordKey(number + 1, ""));
 }
 
 }  // namespace

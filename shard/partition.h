@@ -30,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "api/collection.h"
+#include "api/job_messages.h"
 #include "api/limits.h"
 #include "shard/collection_state.h"
 #include "shard/partition_load.h"
@@ -76,7 +77,17 @@ class Partition final : public LogSink {
 
   // NOT_FOUND naming the collection.
   absl::StatusOr<ReadView> View(absl::string_view collection) const;
+  // Also ABORTED if the collection's number is not the one expected (0: any).
+  absl::StatusOr<ReadView> View(absl::string_view collection,
+                                uint32_t number) const;
   std::shared_ptr<const Catalogue> catalogue() const;
+
+  // Named records of the collection whose names begin so, as they are now, by
+  // name. DATA_LOSS naming the key of one that is damaged; RESOURCE_EXHAUSTED
+  // if they are more than
+  // limits.message_bytes together.
+  absl::StatusOr<std::vector<StoredRecord>> ReadRecords(
+      uint32_t collection, absl::string_view prefix, bool with_values) const;
 
   struct Totals {
     int64_t sequence = 0;
@@ -137,6 +148,13 @@ class Partition final : public LogSink {
   // taken away. An error returned means that the store failed.
   absl::Status PutCatalogue(int64_t expected_version, Catalogue next,
                             absl::StatusOr<int64_t>* reply);
+
+  // Sets or deletes a named record of the collection with the number of `put`.
+  // `reply` is the version now stored (0: none), or why there is no change:
+  // ABORTED naming both versions, NOT_FOUND if the collection is gone. Versions
+  // are microseconds since the epoch, made to rise. An error returned means
+  // that the store failed.
+  absl::Status PutRecord(const RecordPut& put, absl::StatusOr<int64_t>* reply);
 
  private:
   Partition(Options options, std::unique_ptr<RecordStore> store,

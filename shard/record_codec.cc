@@ -1,5 +1,6 @@
 #include "shard/record_codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -161,6 +162,17 @@ std::string SlotStateKey(uint32_t collection, int32_t slot) {
   return absl::StrCat("S", SlotStart(collection, slot));
 }
 
+std::string NamedRecordKey(uint32_t collection, absl::string_view name) {
+  std::string out = "J";
+  PutBigEndian(&out, collection);
+  out.append(name.data(), name.size());
+  return out;
+}
+
+absl::string_view NameInKey(absl::string_view key) {
+  return key.substr(1 + sizeof(uint32_t));
+}
+
 std::string KeyName(absl::string_view bytes) {
   const absl::StatusOr<RecordKey> key = DecodeKey(bytes);
   if (!key.ok()) return absl::StrCat("key 0x", absl::BytesToHexString(bytes));
@@ -314,6 +326,25 @@ absl::StatusOr<std::string> DecodeStoreId(absl::string_view bytes) {
                      1 + kStoreIdBytes, ", or of another format"));
   }
   return absl::BytesToHexString(bytes.substr(1));
+}
+
+std::string EncodeNamedRecord(const NamedRecord& record) {
+  std::string out(1, kFormat);
+  PutLittleEndian(&out, static_cast<uint64_t>(record.version));
+  out.append(record.value);
+  return out;
+}
+
+absl::StatusOr<NamedRecord> DecodeNamedRecord(absl::string_view bytes) {
+  constexpr size_t kHead = 1 + sizeof(uint64_t);
+  ByteReader reader("named", bytes.substr(0, std::min(kHead, bytes.size())));
+  NamedRecord record;
+  record.version = reader.Counter();
+  if (record.version == 0) reader.Fail("it has no version");
+  const absl::Status status = reader.Finish();
+  if (!status.ok()) return status;
+  record.value = std::string(bytes.substr(kHead));
+  return record;
 }
 
 std::string EncodeIdentity(const ShardIdentity& identity) {

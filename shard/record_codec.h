@@ -56,6 +56,12 @@ std::string SequenceKey();
 std::string StoreIdKey();
 std::string SlotStateKey(uint32_t collection, int32_t slot);
 
+// Of a named record of a collection; those of a collection lie in
+// [NamedRecordKey(c, ""), NamedRecordKey(c + 1, "")).
+std::string NamedRecordKey(uint32_t collection, absl::string_view name);
+// The name in such a key. REQUIRES: it is one.
+absl::string_view NameInKey(absl::string_view key);
+
 // For messages: "collection 3, slot 17, id 9007199254740993", or the bytes in
 // hexadecimal if they are no such key.
 std::string KeyName(absl::string_view bytes);
@@ -91,6 +97,16 @@ absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes);
 inline constexpr int kStoreIdBytes = 16;
 std::string EncodeStoreId(absl::string_view id);
 absl::StatusOr<std::string> DecodeStoreId(absl::string_view bytes);
+
+// Format byte | version | value.
+struct NamedRecord {
+  int64_t version = 0;  // >= 1
+  std::string value;
+
+  friend bool operator==(const NamedRecord&, const NamedRecord&) = default;
+};
+std::string EncodeNamedRecord(const NamedRecord& record);
+absl::StatusOr<NamedRecord> DecodeNamedRecord(absl::string_view bytes);
 
 // Whose store this is. `incarnation` counts openings.
 struct ShardIdentity {

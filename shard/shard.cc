@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "api/status_details.h"
+#include "shard/job_calls.h"
 #include "shard/log_entry.h"
 #include "shard/partition.h"
 #include "shard/record_codec.h"
@@ -43,10 +44,10 @@ absl::Status CheckOptions(const ShardOptions& options) {
   if (options.threads < 1 || options.queue_capacity < 1 ||
       options.write_queue_bytes < 1 || options.tail_rows < 1 ||
       options.tail_bytes < 1 || options.unsealed_bytes < 1 ||
-      options.merge_bytes < 1) {
+      options.merge_bytes < 1 || options.jobs < 1 || options.job_bytes < 1) {
     return absl::InvalidArgumentError(
         "threads, queue capacity, write queue bytes, tail rows, tail bytes, "
-        "unsealed bytes and merge bytes must be at least 1");
+        "unsealed bytes, merge bytes, jobs and job bytes must be at least 1");
   }
   return absl::OkStatus();
 }
@@ -72,7 +73,10 @@ class Shard::Impl {
                   [this](const std::string& collection,
                          std::vector<SearchBatcher::Search> searches) {
                     Search(collection, std::move(searches));
-                  }) {
+                  }),
+        jobs_(
+            {options_.jobs, options_.job_bytes, options_.limits.message_bytes},
+            partition_.get(), &queue_, log_.get(), options_.shard_id) {
     keeper_.Start();
   }
 
@@ -124,18 +128,6 @@ class Shard::Impl {
                              const SearchBatcher::Search& search,
                              ReplyBudget* budget, ShardSearchReply* reply);
 
-  // ABORTED if the collection's number is not the one expected (0: any).
-  absl::StatusOr<ReadView> View(const std::string& collection,
-                                uint32_t number) const {
-    auto view = partition_->View(collection);
-    if (!view.ok() || number == 0 || view->rows->spec().number == number) {
-      return view;
-    }
-    return absl::AbortedError(absl::StrCat(
-        "collection '", collection, "' has number ", view->rows->spec().number,
-        " here, the request is for number ", number, ": it was made anew"));
-  }
-
   absl::StatusOr<GetReply> Get(const GetRequest& request,
                                const CallContext& call);
   absl::StatusOr<CountReply> Count(const CountRequest& request,
@@ -163,6 +155,7 @@ class Shard::Impl {
   const std::unique_ptr<WriteLog> log_;
   WorkQueue queue_;
   SearchBatcher searches_;
+  JobCalls jobs_;
   std::atomic<bool> stopped_{false};
 };
 
@@ -206,7 +199,7 @@ absl::Status Shard::Impl::CompleteReply(const ReadView& view,
 
 absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
                                           const CallContext& call) {
-  const auto view = View(request.collection, request.number);
+  const auto view = partition_->View(request.collection, request.number);
   if (!view.ok()) return view.status();
   GetReply reply;
   ReplyBudget budget(options_.limits.message_bytes);
@@ -240,7 +233,7 @@ absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
 
 absl::StatusOr<CountReply> Shard::Impl::Count(const CountRequest& request,
                                               const CallContext& call) {
-  const auto view = View(request.collection, request.number);
+  const auto view = partition_->View(request.collection, request.number);
   if (!view.ok()) return view.status();
   if (request.filter.empty()) return CountReply{view->rows->rows_live()};
   const auto count =
@@ -254,7 +247,7 @@ void Shard::Impl::Write(WriteBatch batch, CallContext call,
   absl::Status status = Ready(call);
   if (status.ok() && !batch.upserts.empty()) status = RoomForRows();
   if (!status.ok()) return done(status);
-  const auto view = View(batch.collection, batch.number);
+  const auto view = partition_->View(batch.collection, batch.number);
   if (!view.ok()) return done(view.status());
   auto entry = EntryOf(std::move(batch), view->rows->spec(), options_.shard_id);
   if (!entry.ok()) return done(entry.status());
@@ -411,7 +404,7 @@ class WalkScanner final : public Shard::Scanner {
 std::unique_ptr<Shard::Scanner> Shard::Scan(ScanRequest request,
                                             CallContext call) {
   const auto start = [&]() -> absl::StatusOr<std::unique_ptr<PointWalk>> {
-    auto view = impl_->View(request.collection, request.number);
+    auto view = impl_->partition_->View(request.collection, request.number);
     if (!view.ok()) return view.status();
     return PointWalk::Start(impl_->partition_->store(), std::move(*view),
                             std::move(request),
@@ -464,6 +457,43 @@ void Shard::Describe(CallContext call, Done<ShardDescription> done) {
   const absl::Status status = impl_->Ready(call);
   if (!status.ok()) return done(status);
   done(impl_->Describe());
+}
+
+void Shard::BeginJob(JobBegin begin, CallContext call, Done<JobBegun> done) {
+  impl_->jobs_.Begin(std::move(begin), std::move(call), std::move(done));
+}
+
+void Shard::StepJob(JobStep step, CallContext call, Done<JobAnswer> done) {
+  impl_->jobs_.Step(std::move(step), std::move(call), std::move(done));
+}
+
+void Shard::LabelRows(JobLabel label, CallContext call,
+                      Done<JobLabelled> done) {
+  impl_->jobs_.Label(std::move(label), std::move(call), std::move(done));
+}
+
+void Shard::EndJob(JobRef job, CallContext call, Done<bool> done) {
+  const absl::Status status = impl_->Ready(call);
+  if (!status.ok()) return done(status);
+  done(impl_->jobs_.End(std::move(job)));
+}
+
+void Shard::ReadRecords(RecordsRequest request, CallContext call,
+                        Done<std::vector<StoredRecord>> done) {
+  impl_->Enqueue(
+      WorkClass::kRead, std::move(call), std::move(done),
+      [impl = impl_.get(), request = std::move(request)](
+          absl::Duration) -> absl::StatusOr<std::vector<StoredRecord>> {
+        const auto view =
+            impl->partition_->View(request.collection, request.number);
+        if (!view.ok()) return view.status();
+        return impl->partition_->ReadRecords(
+            view->rows->spec().number, request.prefix, request.with_values);
+      });
+}
+
+void Shard::PutRecord(RecordPut put, CallContext call, Done<int64_t> done) {
+  impl_->jobs_.Put(std::move(put), std::move(call), std::move(done));
 }
 
 }  // namespace coterie

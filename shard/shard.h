@@ -17,11 +17,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "api/call.h"
 #include "api/collection.h"
+#include "api/job_messages.h"
 #include "api/limits.h"
 #include "api/search.h"
 #include "api/shard_messages.h"
@@ -59,6 +61,10 @@ struct ShardOptions {
   // What sealing or merging segments may take beside the rows themselves;
   // larger merges are not done. Sealing a tail is done in any case.
   int64_t merge_bytes = int64_t{256} << 20;
+  // Jobs that may have state here at once, and the memory of all of them
+  // together beside the segments that they pin.
+  int32_t jobs = 16;
+  int64_t job_bytes = int64_t{1} << 30;
   // Told of files that were refused or cannot be written; null: stderr.
   std::function<void(absl::string_view)> warn = nullptr;
   // What segment files lie on; null: the machine's disk. Outlives the shard.
@@ -117,6 +123,16 @@ class Shard {
   void CollectionStats(std::string collection, CallContext call,
                        Done<ShardCollectionStats> done);
   void Describe(CallContext call, Done<ShardDescription> done);
+
+  // Jobs and records: as shard/shard_jobs.h and shard/partition.h say. Steps
+  // queue in a class of their own.
+  void BeginJob(JobBegin begin, CallContext call, Done<JobBegun> done);
+  void StepJob(JobStep step, CallContext call, Done<JobAnswer> done);
+  void LabelRows(JobLabel label, CallContext call, Done<JobLabelled> done);
+  void EndJob(JobRef job, CallContext call, Done<bool> done);
+  void ReadRecords(RecordsRequest request, CallContext call,
+                   Done<std::vector<StoredRecord>> done);
+  void PutRecord(RecordPut put, CallContext call, Done<int64_t> done);
 
  private:
   class Impl;

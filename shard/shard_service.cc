@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "api/job_convert.h"
 #include "api/scan_call.h"
 #include "api/shard_convert.h"
 #include "api/stopwatch.h"
@@ -55,8 +56,69 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::DescribeShardRequest* request,
       v1::DescribeShardResponse* response) override;
+  grpc::ServerUnaryReactor* BeginJob(grpc::CallbackServerContext* context,
+                                     const v1::BeginJobRequest* request,
+                                     v1::BeginJobResponse* response) override {
+    return Serve("ShardService/BeginJob", kJobDeadline, &Shard::BeginJob,
+                 context, request, response);
+  }
+  grpc::ServerUnaryReactor* KMeansStep(grpc::CallbackServerContext* context,
+                                       const v1::JobStepRequest* request,
+                                       v1::JobStepResponse* response) override {
+    return Serve("ShardService/KMeansStep", kJobDeadline, &Shard::StepJob,
+                 context, request, response);
+  }
+  grpc::ServerUnaryReactor* LabelRows(
+      grpc::CallbackServerContext* context, const v1::LabelRowsRequest* request,
+      v1::LabelRowsResponse* response) override {
+    return Serve("ShardService/LabelRows", kJobDeadline, &Shard::LabelRows,
+                 context, request, response);
+  }
+  grpc::ServerUnaryReactor* EndJob(grpc::CallbackServerContext* context,
+                                   const v1::EndJobRequest* request,
+                                   v1::EndJobResponse* response) override {
+    return Serve("ShardService/EndJob", kDescribeDeadline, &Shard::EndJob,
+                 context, request, response);
+  }
+  grpc::ServerUnaryReactor* ReadRecords(
+      grpc::CallbackServerContext* context,
+      const v1::ReadRecordsRequest* request,
+      v1::ReadRecordsResponse* response) override {
+    return Serve("ShardService/ReadRecords", kReadDeadline, &Shard::ReadRecords,
+                 context, request, response);
+  }
+  grpc::ServerUnaryReactor* PutRecord(
+      grpc::CallbackServerContext* context, const v1::PutRecordRequest* request,
+      v1::PutRecordResponse* response) override {
+    return Serve("ShardService/PutRecord", kWriteDeadline, &Shard::PutRecord,
+                 context, request, response);
+  }
 
  private:
+  // A call that is decoded, made and encoded without more ado.
+  template <typename Domain, typename Reply, typename Request,
+            typename Response>
+  grpc::ServerUnaryReactor* Serve(absl::string_view name,
+                                  absl::Duration deadline,
+                                  void (Shard::*method)(Domain, CallContext,
+                                                        Done<Reply>),
+                                  grpc::CallbackServerContext* context,
+                                  const Request* request, Response* response) {
+    const Stopwatch watch;
+    auto* rpc = new UnaryCall(context, response, name, deadline, options_);
+    const absl::Status admitted = Admit(rpc, *request);
+    if (!admitted.ok()) return rpc->Refuse(admitted);
+    absl::StatusOr<Domain> decoded =
+        DecodeShardRequest(*request, options_.limits);
+    if (!decoded.ok()) return rpc->Refuse(decoded.status());
+    (shard_->*method)(
+        *std::move(decoded), rpc->call(),
+        Replier<Reply>(rpc, watch, response, [](Reply& reply, Response* out) {
+          EncodeShardReply(std::move(reply), out);
+        }));
+    return rpc;
+  }
+
   // Counts the request and charges it to the budget; whether it is for this
   // shard.
   template <typename Rpc, typename Request>

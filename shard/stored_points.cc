@@ -124,12 +124,11 @@ absl::Status FillAttributes(RecordStore* store, const ReadView& view,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
-                                      const Filter& filter,
-                                      const CallContext& call) {
+absl::Status VisitAttributes(
+    RecordStore* store, const ReadView& view, const CallContext& call,
+    absl::FunctionRef<void(PointId, const Attributes&)> visit) {
   const auto cursor = WalkSlots(store, view, Family::kAttributes, 0, kMaxSlots);
   int64_t visited = 0;
-  int64_t admitted = 0;
   for (; cursor->Valid(); cursor->Next()) {
     if (visited++ % kPointsPerCheck == 0 && call.ShouldStop()) {
       return call.status();
@@ -142,12 +141,24 @@ absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
     if (!attributes.ok()) {
       return Lost("attributes", cursor->key(), attributes.status().message());
     }
-    if (Admits(filter, key->id, *attributes)) ++admitted;
+    visit(key->id, *attributes);
   }
   if (!cursor->status().ok()) return cursor->status();
   if (visited != view.rows->rows_live()) {
     return LostSome(view, view.rows->rows_live(), visited);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
+                                      const Filter& filter,
+                                      const CallContext& call) {
+  int64_t admitted = 0;
+  const absl::Status visited = VisitAttributes(
+      store, view, call, [&](PointId id, const Attributes& attributes) {
+        if (Admits(filter, id, attributes)) ++admitted;
+      });
+  if (!visited.ok()) return visited;
   return admitted;
 }
 

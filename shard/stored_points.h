@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -39,6 +40,12 @@ absl::Status FillAttributes(RecordStore* store, const ReadView& view,
                             const AttributeSelector& selector,
                             const CallContext& call, ReplyBudget* budget,
                             std::vector<std::vector<Hit>>* results);
+
+// Calls visit(id, attributes) for every point of the view. CANCELLED or
+// DEADLINE_EXCEEDED soon after the call ends.
+absl::Status VisitAttributes(
+    RecordStore* store, const ReadView& view, const CallContext& call,
+    absl::FunctionRef<void(PointId, const Attributes&)> visit);
 
 // Points that the filter admits. CANCELLED or DEADLINE_EXCEEDED soon after the
 // call ends. O(points x conditions), reading every attribute set.

@@ -153,7 +153,8 @@ TEST(WorkQueue, AFullQueueRefusesItsOwnClass) {
 }
 
 TEST(WorkQueue, AFreeThreadGoesToTheClassThatHasFewest) {
-  WorkQueue queue(3, 10);  // four threads
+  WorkQueue queue(3, 10);  // five threads, one of them busy throughout
+  Occupied job(&queue, WorkClass::kJob);
   std::vector<WorkClass> order;
   Mutex mutex;
   const auto note = [&](WorkClass work_class) {

@@ -46,7 +46,6 @@ void LocalCluster::Restart() {
 }
 
 void LocalCluster::Open() {
-  std::vector<std::shared_ptr<ShardClient>> clients;
   for (int32_t i = 0; i < options_.shards; ++i) {
     ShardOptions shard;
     shard.shard_id = i;
@@ -58,11 +57,20 @@ void LocalCluster::Open() {
     auto opened = Shard::Open(shard);
     CheckOk(opened.status(), "open shard");
     shards_.push_back(*std::move(opened));
-    clients.push_back(MakeInProcessShardClient(i, shards_.back()));
   }
-  auto coordinator = Coordinator::Create(std::move(clients), {});
+  coordinator_ = AnotherCoordinator();
+}
+
+std::unique_ptr<Coordinator> LocalCluster::AnotherCoordinator() {
+  std::vector<std::shared_ptr<ShardClient>> clients;
+  for (int32_t i = 0; i < options_.shards; ++i) {
+    clients.push_back(
+        MakeInProcessShardClient(i, shards_[static_cast<size_t>(i)]));
+  }
+  auto coordinator =
+      Coordinator::Create(std::move(clients), options_.coordinator);
   CheckOk(coordinator.status(), "create coordinator");
-  coordinator_ = *std::move(coordinator);
+  return *std::move(coordinator);
 }
 
 void LocalCluster::Close() {

@@ -32,6 +32,7 @@ struct LocalClusterOptions {
   int32_t shards = 1;
   int32_t threads = 1;
   int64_t tail_rows = 65536;
+  CoordinatorOptions coordinator = {};
 };
 
 class LocalCluster {
@@ -45,6 +46,8 @@ class LocalCluster {
   void Restart();
 
   Coordinator& coordinator() { return *coordinator_; }
+  // Over the same shards; to be dropped before the cluster restarts or goes.
+  std::unique_ptr<Coordinator> AnotherCoordinator();
   Shard& shard(int32_t i) { return *shards_[static_cast<size_t>(i)]; }
 
   absl::Status Create(const std::string& name, int32_t dimension, Metric metric,

@@ -1,8 +1,8 @@
 // An asynchronous call, waited for. Only where blocking is fine: never on a
 // thread that gRPC or a shard owns.
 
-#ifndef COTERIE_SERVER_AWAIT_H_
-#define COTERIE_SERVER_AWAIT_H_
+#ifndef COTERIE_API_AWAIT_H_
+#define COTERIE_API_AWAIT_H_
 
 #include <memory>
 #include <utility>
@@ -40,4 +40,4 @@ absl::StatusOr<T> Await(absl::FunctionRef<void(Done<T>)> start) {
 
 }  // namespace coterie
 
-#endif  // COTERIE_SERVER_AWAIT_H_
+#endif  // COTERIE_API_AWAIT_H_
