@@ -29,6 +29,7 @@ constexpr char kExamples[] = R"(A first session, with coteried running:
       --as word --create --metric cosine
   coterie search words --near king --show word
   coterie search words --near king --profile
+  coterie kmeans words -k 50 --show word
   coterie describe
 
 Each command has its own help with examples: coterie search --help
@@ -59,6 +60,9 @@ std::vector<Registered> RegisterCommands(CLI::App* app) {
   commands.push_back(NewDescribeCommand());
   commands.push_back(NewDropCommand());
   commands.push_back(NewHealthCommand());
+  commands.push_back(NewKMeansCommand());
+  commands.push_back(NewAssignCommand());
+  commands.push_back(NewJobsCommand());
   std::vector<Registered> registered;
   for (std::unique_ptr<Command>& command : commands) {
     CLI::App* subcommand = command->Register(app);

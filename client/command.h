@@ -42,6 +42,9 @@ std::unique_ptr<Command> NewCountCommand();
 std::unique_ptr<Command> NewDescribeCommand();
 std::unique_ptr<Command> NewDropCommand();
 std::unique_ptr<Command> NewHealthCommand();
+std::unique_ptr<Command> NewKMeansCommand();
+std::unique_ptr<Command> NewAssignCommand();
+std::unique_ptr<Command> NewJobsCommand();
 
 }  // namespace coterie
 

@@ -69,6 +69,8 @@ absl::StatusOr<Stubs> Connect(const std::string& server) {
   stubs.collections = v1::CollectionService::NewStub(channel);
   stubs.points = v1::PointService::NewStub(channel);
   stubs.search = v1::SearchService::NewStub(channel);
+  stubs.clusterings = v1::ClusteringService::NewStub(channel);
+  stubs.jobs = v1::JobService::NewStub(channel);
   stubs.cluster = v1::ClusterService::NewStub(channel);
   stubs.health = grpc::health::v1::Health::NewStub(channel);
   return stubs;

@@ -20,7 +20,9 @@
 #include "absl/time/time.h"
 #include "api/grpc_status.h"
 #include "api/v1/cluster.grpc.pb.h"
+#include "api/v1/clustering.grpc.pb.h"
 #include "api/v1/collections.grpc.pb.h"
+#include "api/v1/jobs.grpc.pb.h"
 #include "api/v1/points.grpc.pb.h"
 #include "api/v1/search.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -42,6 +44,8 @@ struct Stubs {
   std::unique_ptr<v1::CollectionService::StubInterface> collections;
   std::unique_ptr<v1::PointService::StubInterface> points;
   std::unique_ptr<v1::SearchService::StubInterface> search;
+  std::unique_ptr<v1::ClusteringService::StubInterface> clusterings;
+  std::unique_ptr<v1::JobService::StubInterface> jobs;
   std::unique_ptr<v1::ClusterService::StubInterface> cluster;
   std::unique_ptr<grpc::health::v1::Health::StubInterface> health;
 };

@@ -106,6 +106,30 @@ expect "the same ids" cmp "$work/waits.npy.ids.npy" "$work/resumed.npy.ids.npy"
 expect_code 0 "describe" $coterie describe
 expect_text out 'words' "lists the collection"
 expect_code 0 "describe one" $coterie describe words
+expect_code 0 "kmeans" $coterie kmeans words -k 20 --show word \
+  --label cluster --plot "$work/plot.png" --measure
+expect_text err 'iteration 1 ' "shows progress"
+expect_text out '20 clusters of 9,?999 rows' "says what it did"
+expect_text out 'stored as kmeans-20' "and its name"
+expect_text out '9,?999 points labelled' "labels points"
+expect "a picture" grep -q PNG "$work/plot.png"
+expect_code 0 "a labelled point" $coterie get words 1
+expect_text out 'cluster' "has its cluster"
+expect_code 0 "assign" $coterie assign words kmeans-20 --id 1 --id 0 --top 2
+expect_text out 'none' "says which points there are not"
+expect_code 2 "assign to nothing" $coterie assign words nothing --id 1
+expect_code 0 "jobs" $coterie jobs
+expect_text out 'words +kmeans-20 +DONE' "lists them"
+expect_code 0 "several k" $coterie kmeans words -k 2,4,8 --name sweep
+expect_text out 'elbow at k' "finds the elbow"
+expect_code 3 "a name that is taken" $coterie kmeans words -k 2 --name sweep-2
+expect_text err '--replace' "says what to do"
+expect_code 3 "more clusters than points" $coterie kmeans words -k 10001
+expect_code 1 "an algorithm that is none" \
+  $coterie kmeans words -k 2 --algorithm magic
+expect_code 0 "delete" $coterie jobs words sweep-4 --delete
+expect_code 2 "gone" $coterie jobs words sweep-4
+
 expect_code 1 "drop needs --yes without a terminal" $coterie drop words
 expect_code 0 "drop" $coterie drop words --yes
 expect_code 2 "gone" $coterie count words

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo: a server with four shards, ten thousand real word vectors, exact
-# neighbours with their evidence, a restart. Leaves nothing behind.
+# neighbours with their evidence, clusters, a restart. Leaves nothing behind.
 # Expects bazel-bin/ to be built (make demo does that).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,6 +43,10 @@ done
 
 say "The evidence: each shard accounts for all of its rows"
 show search words --near king -k 3 --profile
+
+say "Fifty clusters, found on the shards: only sums and centroids travel"
+show kmeans words -k 50 --show word --clusters 8 --seed 1 --label cluster
+show assign words kmeans-50 --id 17 --top 3
 
 say "Stop and start again: what was acknowledged is there"
 kill "$pid"; wait "$pid" || true
