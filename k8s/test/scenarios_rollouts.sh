@@ -67,7 +67,8 @@ slow_load() {
   local began=$SECONDS
   check "installed beside it" helm install slow "$root/k8s/chart" \
     --values "$root/k8s/test/values.yaml" --set image.repository=k8s.local/slow \
-    --set image.tag=1 --set shards.count=1 --set coordinators.replicas=1
+    --set-string image.tag=1 --set shards.count=1 \
+    --set coordinators.replicas=1
   pod_is_alive() {
     in_network "$root/bazel-bin/client/coterie" --timeout 1s \
       --server "$(pod_ip slow-coterie-shard-0):7600" health alive
