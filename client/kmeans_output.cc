@@ -20,6 +20,9 @@ namespace coterie {
 namespace {
 
 constexpr int kCells = 20;
+// Of iterations, where there is no terminal.
+constexpr int64_t kFirstLines = 5;
+constexpr int64_t kLineEvery = 10;
 // Queries of one search for members.
 constexpr int kQueriesPerCall = 64;
 
@@ -115,7 +118,10 @@ std::string KMeansBar::Line(const v1::KMeansProgress& progress) const {
 void KMeansBar::Update(const v1::KMeansProgress& progress) {
   seen_.push_back(progress);
   if (!session_.terminal().err_is_terminal) {
-    session_.err() << Line(progress) << std::endl;
+    const int64_t n = progress.iteration();
+    if (n <= kFirstLines || n % kLineEvery == 0) {
+      session_.err() << Line(progress) << std::endl;
+    }
     return;
   }
   drawn_ = true;

@@ -20,7 +20,8 @@
 namespace coterie {
 
 // Iterations as they come, on stderr: on a terminal a line with a bar of the
-// rows that stay in their clusters, redrawn; elsewhere a line each.
+// rows that stay in their clusters, redrawn; elsewhere a line of each of the
+// first five and of every tenth.
 class KMeansBar {
  public:
   // `session` outlives this.

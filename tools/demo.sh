@@ -19,6 +19,7 @@ finish() {
 trap finish EXIT
 
 serve() {
+  : >"$work/log"  # or the line below may be that of the last server
   bazel-bin/server/coteried --listen=127.0.0.1:0 --data_dir="$work/data" \
     >"$work/log" 2>&1 &
   pid=$!
