@@ -29,26 +29,29 @@ bool Matches(const AttributeValue& wanted, const AttributeValue& stored) {
   return wanted == stored;  // false for different alternatives
 }
 
+std::partial_ordering Compare(double a, double b) { return a <=> b; }
+
+template <typename Number>
+bool Reaches(const std::optional<RangeCondition::Bound>& lower, Number number) {
+  if (!lower.has_value()) return true;
+  const std::partial_ordering order = Compare(number, lower->value);
+  return lower->inclusive ? order >= 0 : order > 0;
+}
+
+template <typename Number>
+bool Keeps(const std::optional<RangeCondition::Bound>& upper, Number number) {
+  if (!upper.has_value()) return true;
+  const std::partial_ordering order = Compare(number, upper->value);
+  return upper->inclusive ? order <= 0 : order < 0;
+}
+
 bool Within(const RangeCondition& range, const AttributeValue& stored) {
-  const auto order = [&stored](double bound) {
-    if (const auto* whole = std::get_if<int64_t>(&stored)) {
-      return Compare(*whole, bound);
-    }
-    return std::get<double>(stored) <=> bound;
-  };
-  if (!std::holds_alternative<int64_t>(stored) &&
-      !std::holds_alternative<double>(stored)) {
-    return false;
+  if (const auto* whole = std::get_if<int64_t>(&stored)) {
+    return range.ReachesLower(*whole) && range.WithinUpper(*whole);
   }
-  if (range.lower.has_value()) {
-    const std::partial_ordering o = order(range.lower->value);
-    if (!(range.lower->inclusive ? o >= 0 : o > 0)) return false;
-  }
-  if (range.upper.has_value()) {
-    const std::partial_ordering o = order(range.upper->value);
-    if (!(range.upper->inclusive ? o <= 0 : o < 0)) return false;
-  }
-  return true;
+  const auto* real = std::get_if<double>(&stored);
+  return real != nullptr && range.ReachesLower(*real) &&
+         range.WithinUpper(*real);
 }
 
 // Whether one point passes one condition.
@@ -93,6 +96,19 @@ class Passes {
 };
 
 }  // namespace
+
+bool RangeCondition::ReachesLower(int64_t number) const {
+  return Reaches(lower, number);
+}
+bool RangeCondition::ReachesLower(double number) const {
+  return Reaches(lower, number);
+}
+bool RangeCondition::WithinUpper(int64_t number) const {
+  return Keeps(upper, number);
+}
+bool RangeCondition::WithinUpper(double number) const {
+  return Keeps(upper, number);
+}
 
 bool Admits(const Filter& filter, PointId id, const Attributes& attributes) {
   const Passes passes(id, attributes);

@@ -19,6 +19,9 @@ namespace coterie {
 struct MatchCondition {
   std::string attribute;
   std::vector<AttributeValue> any_of;
+
+  friend bool operator==(const MatchCondition&,
+                         const MatchCondition&) = default;
 };
 
 // A number within bounds. int64 values are compared exactly, not through
@@ -27,18 +30,36 @@ struct RangeCondition {
   struct Bound {
     double value = 0;
     bool inclusive = true;
+
+    friend bool operator==(const Bound&, const Bound&) = default;
   };
   std::string attribute;
   std::optional<Bound> lower;
   std::optional<Bound> upper;
+
+  // Whether a number keeps to one of the bounds, given or not. Of ascending
+  // numbers, those that do not reach the lower come first, those beyond the
+  // upper last. A NaN keeps to no bound that is given.
+  bool ReachesLower(int64_t number) const;
+  bool ReachesLower(double number) const;
+  bool WithinUpper(int64_t number) const;
+  bool WithinUpper(double number) const;
+
+  friend bool operator==(const RangeCondition&,
+                         const RangeCondition&) = default;
 };
 
 struct HasAttributeCondition {
   std::string attribute;
+
+  friend bool operator==(const HasAttributeCondition&,
+                         const HasAttributeCondition&) = default;
 };
 
 struct IdCondition {
   std::vector<PointId> ids;  // sorted
+
+  friend bool operator==(const IdCondition&, const IdCondition&) = default;
 };
 
 using Condition = std::variant<MatchCondition, RangeCondition,
@@ -53,6 +74,8 @@ struct Filter {
   bool empty() const {
     return must.empty() && should.empty() && must_not.empty();
   }
+
+  friend bool operator==(const Filter&, const Filter&) = default;
 };
 
 // Whether the filter admits a point. An absent attribute passes no condition.

@@ -128,6 +128,21 @@ absl::StatusOr<WriteBatch> DecodeDelete(const v1::DeleteRequest& request,
   absl::StatusOr<WriteBatch> batch = DecodeWriteHead(request, limits);
   if (!batch.ok()) return batch;
   const Ids& ids = request.ids();
+  if (request.has_filter()) {
+    if (!ids.empty()) return InvalidField("ids", "they do not go with filter");
+    auto filter = DecodeFilter(request.filter(), "filter", limits);
+    if (!filter.ok()) return filter.status();
+    if (filter->empty()) {
+      return InvalidField("filter",
+                          "without conditions it would delete every point; to "
+                          "do that, delete the collection");
+    }
+    batch->delete_where = *std::move(filter);
+    return batch;
+  }
+  if (request.dry_run()) {
+    return InvalidField("dry_run", "it goes with filter");
+  }
   absl::Status status =
       CheckCount("ids", ids.size(), "ids_per_request", limits.ids_per_request);
   if (!status.ok()) return status;

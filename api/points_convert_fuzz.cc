@@ -163,6 +163,12 @@ void Check(const v1::DeleteRequest& request, const WriteBatch& batch,
   CheckName(batch.collection, limits);
   CheckRequestId(request.has_request_id(), batch);
   FuzzCheck(batch.upserts.empty(), "a delete upserts nothing");
+  if (request.has_filter()) {
+    CheckFilter(batch.delete_where, limits);
+    FuzzCheck(!batch.delete_where.empty(), "a filter asks something");
+    FuzzCheck(batch.deletes.empty(), "a filter comes without ids");
+    return;
+  }
   CheckIds(batch.deletes, limits);
   CheckDistinct(batch.deletes);
 }

@@ -259,6 +259,26 @@ TEST(DecodeDelete, BoundsTheIds) {
                 {"4097", "limit ids_per_request of 4096"});
 }
 
+TEST(DecodeDelete, TakesEitherIdsOrAFilterThatAsksSomething) {
+  const auto decode = [](const std::string& text) {
+    return DecodeDelete(FromText<v1::DeleteRequest>("collection: 'c' " + text),
+                        Limits());
+  };
+  const auto batch = decode(
+      "filter { must { has_attribute { attribute: 'a' } } } dry_run: true");
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  Filter filter;
+  filter.must.resize(1);
+  filter.must[0] = HasAttributeCondition{"a"};
+  EXPECT_EQ(batch->delete_where, filter);
+  ExpectRefused(decode("filter {}").status(), "filter", {"every point"});
+  ExpectRefused(decode("ids: 1 filter { must { ids { ids: 1 } } }").status(),
+                "ids", {"filter"});
+  ExpectRefused(decode("ids: 1 dry_run: true").status(), "dry_run", {"filter"});
+  ExpectRefused(decode("filter { must { ids { ids: 1 } } should {} }").status(),
+                "filter.should[0]", {"no condition"});
+}
+
 TEST(DecodeGet, TakesTheRequestAsItIs) {
   const auto get = DecodeGet(FromText<v1::GetRequest>(R"(
     collection: "c" ids: [2, 0, 2] with_vectors: true

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/filter.h"
 #include "api/link_use.h"
 #include "api/point.h"
 #include "index/top_k.h"
@@ -33,6 +34,8 @@ struct SearchRequest {
   // is RESOURCE_EXHAUSTED.
   std::optional<double> radius;
   int64_t offset = 0;  // applied after the merge
+  // Only points that it admits; before anything is cut.
+  Filter filter;
   bool with_vectors = false;
   AttributeSelector with_attributes;
   PartialPolicy partial_policy;

@@ -215,6 +215,10 @@ absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
   decoded.with_attributes = *std::move(selector);
   decoded.with_vectors = request.with_vectors();
   decoded.profile = request.profile();
+  absl::StatusOr<Filter> filter =
+      DecodeFilter(request.filter(), "filter", limits);
+  if (!filter.ok()) return filter.status();
+  decoded.filter = *std::move(filter);
   status = DecodeQueries(request, limits, &decoded);
   if (!status.ok()) return status;
   return decoded;

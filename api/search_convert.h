@@ -16,8 +16,8 @@ namespace coterie {
 // Refuses: no queries; no extent; k <= 0; k, offset + k, queries or
 // queries x (offset + k) over their limits; a radius that is NaN or +-Inf;
 // offset < 0 or with radius; a vector of other length than the first's;
-// min_ratio outside (0, 1]; a query without kind. The result's k is offset + k,
-// or limits.k + 1 for a radius.
+// min_ratio outside (0, 1]; a query without kind; a filter as DecodeFilter. The
+// result's k is offset + k, or limits.k + 1 for a radius.
 absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
                                            const Limits& limits);
 

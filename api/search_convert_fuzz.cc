@@ -52,6 +52,10 @@ void CheckRequest(const SearchRequest& request, const Limits& limits) {
   FuzzCheck(static_cast<int64_t>(request.with_attributes.names.size()) <=
                 limits.attributes_per_point,
             "names keep their limit");
+  FuzzCheck(static_cast<int64_t>(
+                request.filter.must.size() + request.filter.should.size() +
+                request.filter.must_not.size()) <= limits.filter_conditions,
+            "conditions keep their limit");
   const double ratio = request.partial_policy.min_ratio;
   FuzzCheck(ratio > 0 && ratio <= 1, "min_ratio is in (0, 1]");
 }

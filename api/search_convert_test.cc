@@ -51,7 +51,8 @@ TEST(DecodeSearch, TakesEveryField) {
     queries { id: 0 } queries { id: 18446744073709551615 }
     k: 3 exact {} offset: 4 with_vectors: true
     with_attributes { names { values: "a" } }
-    partial_policy { require { min_ratio: 0.5 } } profile: true)");
+    partial_policy { require { min_ratio: 0.5 } } profile: true
+    filter { must_not { range { attribute: "n" gt: 3 } } })");
   ASSERT_TRUE(request.ok()) << request.status();
   ASSERT_EQ(request->queries.size(), 3U);
   EXPECT_EQ(std::get<PointId>(request->queries[1]), 0U);
@@ -64,6 +65,15 @@ TEST(DecodeSearch, TakesEveryField) {
   EXPECT_EQ(request->partial_policy.kind, PartialPolicy::Kind::kRequire);
   EXPECT_EQ(request->partial_policy.min_ratio, 0.5);
   EXPECT_TRUE(request->profile);
+  Filter filter;
+  filter.must_not.push_back(RangeCondition{"n", {{3, false}}, {}});
+  EXPECT_EQ(request->filter, filter);
+}
+
+TEST(DecodeSearch, NamesTheBadCondition) {
+  ExpectRefused(
+      DecodeOne("k: 1 filter { must { match { attribute: \"a\" } } }").status(),
+      "filter.must[0].match.any_of", {"no values"});
 }
 
 TEST(DecodeSearch, RefusesNoQueriesAndTooMany) {

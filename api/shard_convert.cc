@@ -184,6 +184,9 @@ void EncodeShardRequest(const WriteBatch& batch, v1::ShardWriteRequest* out) {
     out->mutable_request_id()->set_client_id(batch.request_id->client_id);
     out->mutable_request_id()->set_sequence(batch.request_id->sequence);
   }
+  if (!batch.delete_where.empty()) {
+    EncodeFilter(batch.delete_where, out->mutable_delete_where());
+  }
 }
 
 absl::StatusOr<WriteBatch> DecodeShardRequest(
@@ -208,6 +211,14 @@ absl::StatusOr<WriteBatch> DecodeShardRequest(
     auto id = DecodeRequestId(request.request_id());
     if (!id.ok()) return id.status();
     batch.request_id = *std::move(id);
+  }
+  auto filter = DecodeFilter(request.delete_where(), "delete_where", limits);
+  if (!filter.ok()) return filter.status();
+  batch.delete_where = *std::move(filter);
+  if (!batch.delete_where.empty() &&
+      !(batch.upserts.empty() && batch.deletes.empty() &&
+        batch.updates.empty())) {
+    return InvalidField("delete_where", "it comes alone");
   }
   return batch;
 }

@@ -90,9 +90,10 @@ TEST(ShardConvert, WritesReturnUnchanged) {
   EncodeShardRequest(batch, &encoded);
   const auto decoded = DecodeShardRequest(encoded, Limits());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  const auto& [collection, upserts, deletes, updates, mode, request_id,
-               number] = *decoded;
+  const auto& [collection, upserts, deletes, updates, mode, request_id, number,
+               delete_where] = *decoded;
   EXPECT_EQ(collection, "c");
+  EXPECT_TRUE(delete_where.empty());
   EXPECT_EQ(deletes, batch.deletes);
   ASSERT_EQ(upserts.size(), 3U);
   for (size_t i = 0; i < 3; ++i) ExpectSame(batch.upserts[i], upserts[i]);
@@ -104,6 +105,22 @@ TEST(ShardConvert, WritesReturnUnchanged) {
   }
   EXPECT_EQ(mode, AttributeMode::kReplace);
   EXPECT_EQ(request_id, batch.request_id);
+}
+
+TEST(ShardConvert, DeletesByFilterReturnUnchangedAndComeAlone) {
+  WriteBatch batch;
+  batch.collection = "c";
+  batch.delete_where.must.resize(1);
+  batch.delete_where.must[0] = HasAttributeCondition{"a"};
+  v1::ShardWriteRequest encoded;
+  EncodeShardRequest(batch, &encoded);
+  const auto decoded = DecodeShardRequest(encoded, Limits());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->delete_where, batch.delete_where);
+  encoded.add_deletes(1);
+  EXPECT_THAT(
+      std::string(DecodeShardRequest(encoded, Limits()).status().message()),
+      HasSubstr("delete_where"));
 }
 
 TEST(ShardConvert, RefusesWritesThatAreNone) {

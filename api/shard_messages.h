@@ -38,7 +38,8 @@ enum class AttributeMode {
   kReplace,  // they become the whole set
 };
 
-// Upserts and deletes of one shard's points, or updates alone. Validated whole
+// Upserts and deletes of one shard's points, or updates alone, or alone what is
+// to be deleted by its attributes. Validated whole
 // by the sender; the shard checks collection, dimension and slot ownership
 // again, and the limits of merged attributes.
 struct WriteBatch {
@@ -51,6 +52,8 @@ struct WriteBatch {
   // The number that the sender knows the collection by; a shard that knows it
   // by another, because it was dropped and made anew, answers ABORTED. 0: any.
   uint32_t number = 0;
+  // Not empty: every point that it admits is deleted, slot by slot.
+  Filter delete_where = {};
 };
 
 // Counts are of what this arrival of the request did.

@@ -228,6 +228,9 @@ void EncodeShardRequest(const SearchRequest& request,
   out->set_with_vectors(request.with_vectors);
   EncodeSelector(request.with_attributes, out->mutable_with_attributes());
   out->set_profile(request.profile);
+  if (!request.filter.empty()) {
+    EncodeFilter(request.filter, out->mutable_filter());
+  }
 }
 
 absl::StatusOr<SearchRequest> DecodeShardRequest(
@@ -247,6 +250,9 @@ absl::StatusOr<SearchRequest> DecodeShardRequest(
   if (!selector.ok()) return selector.status();
   decoded.with_attributes = *std::move(selector);
   decoded.profile = request.profile();
+  auto filter = DecodeFilter(request.filter(), "filter", limits);
+  if (!filter.ok()) return filter.status();
+  decoded.filter = *std::move(filter);
   return decoded;
 }
 

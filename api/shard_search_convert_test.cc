@@ -60,6 +60,10 @@ SearchRequest RandomSearch(Random& random) {
   if (random() % 2 == 0) request.with_attributes.names = {"a", "b"};
   if (request.with_attributes.all) request.with_attributes.names.clear();
   request.profile = random() % 2 == 0;
+  if (random() % 2 == 0) {
+    request.filter.must.push_back(MatchCondition{"s", {std::string("x")}});
+    request.filter.must_not.push_back(IdCondition{{1, ~PointId{0}}});
+  }
   return request;
 }
 
@@ -90,12 +94,13 @@ ShardSearchReply RandomReply(const SearchRequest& asked, Random& random) {
 
 // Fails to compile when a type grows a field that the wire does not carry yet.
 void ExpectSame(const SearchRequest& a, const SearchRequest& b) {
-  const auto& [collection, queries, k, radius, offset, with_vectors,
+  const auto& [collection, queries, k, radius, offset, filter, with_vectors,
                with_attributes, partial_policy, profile] = a;
   EXPECT_EQ(collection, b.collection);
   EXPECT_EQ(queries, b.queries);
   EXPECT_EQ(k, b.k);
   EXPECT_EQ(radius, b.radius);
+  EXPECT_EQ(filter, b.filter);
   EXPECT_EQ(with_vectors, b.with_vectors);
   EXPECT_EQ(with_attributes.all, b.with_attributes.all);
   EXPECT_EQ(with_attributes.names, b.with_attributes.names);

@@ -95,7 +95,7 @@ class Coordinator {
   void Upsert(WriteBatch batch, CallContext call, Done<WriteReply> done);
   void Delete(std::string collection, std::vector<PointId> ids,
               CallContext call, Done<WriteReply> done);
-  // Of a batch of deletes.
+  // Of a batch of deletes, by id or by filter.
   void Delete(WriteBatch batch, CallContext call, Done<WriteReply> done);
   // Of a batch of updates.
   void SetAttributes(WriteBatch batch, CallContext call, Done<WriteReply> done);

@@ -182,7 +182,13 @@ absl::StatusOr<ShardSearchReply> FakeShardClient::RunSearch(
   for (const SearchRequest::Query& query : request.queries) {
     const auto& q = std::get<std::vector<float>>(query);
     std::vector<Hit>& hits = reply.results.emplace_back();
+    QueryAccount& account = reply.accounts.emplace_back();
     for (const auto& [id, point] : rows) {
+      if (!Admits(request.filter, id, point.attributes)) {
+        ++account.filtered;
+        continue;
+      }
+      ++account.evaluated;
       Hit hit;
       hit.neighbor = {id, ModelDistance((*spec)->metric, q, point.vector)};
       if (request.radius.has_value() &&
@@ -204,8 +210,6 @@ absl::StatusOr<ShardSearchReply> FakeShardClient::RunSearch(
       }
       hits.resize(static_cast<size_t>(request.k));
     }
-    QueryAccount& account = reply.accounts.emplace_back();
-    account.evaluated = reply.rows_live;
   }
   reply.times.plan = "model";
   reply.times.rows_scanned = reply.rows_live;

@@ -85,6 +85,14 @@ absl::StatusOr<WriteReply> FakeShardClient::RunWrite(const WriteBatch& batch) {
       reply.deleted += static_cast<int64_t>(rows.erase(id));
     }
   }
+  for (auto row = rows.begin(); row != rows.end();) {
+    const bool gone =
+        !batch.delete_where.empty() &&
+        Admits(batch.delete_where, row->first, row->second.attributes) &&
+        is_new(row->first);
+    reply.deleted += gone ? 1 : 0;
+    row = gone ? rows.erase(row) : std::next(row);
+  }
   for (const AttributeUpdate& update : batch.updates) {
     if (is_new(update.id)) {
       RunUpdate(update, batch.mode, &rows, &reply);

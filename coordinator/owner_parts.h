@@ -32,8 +32,9 @@ class Parts {
   Parts(const CollectionSpec& spec, int64_t shards)
       : spec_(spec), by_shard_(static_cast<size_t>(shards)) {}
 
-  Request& For(PointId id) {
-    const int32_t slot = SlotOf(id, spec_.slots);
+  Request& For(PointId id) { return ForSlot(SlotOf(id, spec_.slots)); }
+
+  Request& ForSlot(int32_t slot) {
     const int32_t shard = spec_.owner[static_cast<size_t>(slot)];
     std::unique_ptr<Request>& part = by_shard_[static_cast<size_t>(shard)];
     if (part == nullptr) {

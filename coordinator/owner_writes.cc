@@ -64,6 +64,9 @@ WriteOutcome::Part PartOf(const Part<WriteBatch>& part,
   for (const AttributeUpdate& update : batch.updates) {
     add(update.id);
   }
+  for (int32_t s = 0; s < spec.slots && !batch.delete_where.empty(); ++s) {
+    if (spec.owner[static_cast<size_t>(s)] == part.shard) slots.insert(s);
+  }
   out.slots.assign(slots.begin(), slots.end());
   std::sort(out.slots.begin(), out.slots.end());
   return out;
@@ -147,6 +150,10 @@ std::vector<Part<WriteBatch>> Split(const ShardSet& shards,
   }
   for (AttributeUpdate& update : batch.updates) {
     split.For(update.id).updates.push_back(std::move(update));
+  }
+  // Any shard may have what the filter admits.
+  for (int32_t s = 0; s < spec.slots && !batch.delete_where.empty(); ++s) {
+    split.ForSlot(s).delete_where = batch.delete_where;
   }
   std::vector<Part<WriteBatch>> parts = split.Take();
   for (Part<WriteBatch>& part : parts) {

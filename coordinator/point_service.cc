@@ -71,6 +71,14 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Delete(
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
+  if (request->dry_run()) {
+    coordinator->Count(
+        CountRequest{decoded->collection, std::move(decoded->delete_where)},
+        rpc->call(), rpc->Replier<CountReply>([response](CountReply reply) {
+          response->set_deleted(reply.count);
+        }));
+    return rpc;
+  }
   coordinator->Delete(*std::move(decoded), rpc->call(),
                       rpc->Replier<WriteReply>([response](WriteReply reply) {
                         response->set_deleted(reply.deleted);

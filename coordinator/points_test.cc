@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "api/placement.h"
 #include "api/status_details.h"
+#include "api/write_outcome.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/fake_cluster.h"
 
@@ -158,6 +159,35 @@ TEST(Writes, DeletesCountWhatWasStored) {
   EXPECT_EQ(cluster.Delete("a", {1})->deleted, 0);
   EXPECT_EQ(cluster.Delete("b", {1}).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST(Writes, DeletesByFilterReachEveryShardAndCount) {
+  FakeCluster cluster(3);
+  ASSERT_TRUE(cluster.Create("a", 1).ok());
+  std::vector<Point> points;
+  for (PointId id = 0; id < 60; ++id) {
+    points.push_back(MakePoint(id, {1}));
+    points.back().attributes["odd"] = id % 2 == 1;
+  }
+  ASSERT_TRUE(cluster.Upsert("a", points).ok());
+  WriteBatch batch;
+  batch.collection = "a";
+  batch.delete_where.must.push_back(MatchCondition{"odd", {true}});
+  const auto deleted = cluster.Write(batch);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->deleted, 30);
+  EXPECT_EQ(*cluster.Count("a"), 30);
+  cluster.shard(2).Fail("Write", absl::UnavailableError("down"));
+  const absl::Status status = cluster.Write(batch).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  const auto outcome = OutcomeOf(status);
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_EQ(outcome->parts.size(), 3U);
+  size_t slots = 0;
+  for (const WriteOutcome::Part& part : outcome->parts) {
+    slots += part.slots.size();
+  }
+  EXPECT_EQ(slots, 64U) << "any slot may have had such points";
 }
 
 TEST(Reads, GetKeepsTheOrderAskedAndListsWhatIsMissing) {

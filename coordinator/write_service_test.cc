@@ -92,6 +92,30 @@ TEST_F(WriteServiceTest, AttributesAreMergedReplacedAndUnknownIdsListed) {
   EXPECT_EQ(FieldOf(SetAttributes(request, &response)), "mode");
 }
 
+TEST_F(WriteServiceTest, ADryRunOfADeleteOnlyCounts) {
+  v1::UpsertResponse upserted;
+  ASSERT_TRUE(Upsert(Forty(1), &upserted).ok());
+  v1::DeleteRequest request;
+  request.set_collection("c");
+  auto* ids = request.mutable_filter()->add_must()->mutable_ids();
+  for (PointId id = 1; id <= 10; ++id) ids->add_ids(id);
+  request.set_dry_run(true);
+  for (const bool dry_run : {true, true, false, false}) {
+    request.set_dry_run(dry_run);
+    grpc::ClientContext context;
+    v1::DeleteResponse response;
+    const absl::Status status =
+        FromGrpcStatus(server_.points->Delete(&context, request, &response));
+    ASSERT_TRUE(status.ok()) << status;
+    const bool gone =
+        cluster_.shard(0).points("c") + cluster_.shard(1).points("c") == 30;
+    if (dry_run) {
+      EXPECT_EQ(response.deleted(), 10);
+    }
+    EXPECT_EQ(gone, !dry_run);
+  }
+}
+
 TEST_F(WriteServiceTest, APartialFailureSaysWhatWasAppliedAndCanBeRepeated) {
   cluster_.shard(1).FailOnce("Write", absl::UnavailableError("gone"));
   v1::UpsertResponse response;

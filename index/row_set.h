@@ -61,6 +61,16 @@ class RowSet {
     return count;
   }
 
+  // Of rows [begin, end). REQUIRES: 0 <= begin <= end <= size; each is a
+  // multiple of 64 or the size. O((end - begin) / 64).
+  int64_t CountIn(int64_t begin, int64_t end) const {
+    int64_t count = 0;
+    for (size_t i = Word(begin); i < Word(end + 63); ++i) {
+      count += absl::popcount(words_[i]);
+    }
+    return count;
+  }
+
   // Calls take(row) for each row, ascending. O(size / 64 + rows).
   template <typename Take>
   void ForEach(Take take) const {

@@ -246,6 +246,23 @@ absl::Status AdoptFiles(const ManifestCollection& listed,
   return absl::OkStatus();
 }
 
+// Attributes of all points, as the store has them: memory that filters ask.
+// What is damaged or missing is found by whoever needs it, and named then.
+absl::Status LoadAttributes(CollectionState* state, RecordStore* store) {
+  const uint32_t number = state->spec().number;
+  const auto cursor = store->Walk(Family::kAttributes, SlotStart(number, 0),
+                                  SlotStart(number, kMaxSlots), nullptr);
+  for (; cursor->Valid(); cursor->Next()) {
+    const auto key = DecodeKey(cursor->key());
+    const auto attributes = DecodeAttributes(cursor->value());
+    if (key.ok() && attributes.ok()) {
+      state->LoadAttributes(key->id, *attributes);
+    }
+  }
+  state->FinishLoadAttributes();
+  return cursor->status();
+}
+
 // Brings the points that changed since to what the store has of them now.
 absl::Status ApplyChanges(std::vector<RecordKey> changes, int64_t sequence,
                           CollectionState* state, RecordStore* store) {
@@ -307,6 +324,9 @@ class CollectionLoader {
     if (!log.ok()) return log.status();
     for (const CollectionSpec& spec : loaded_->catalogue.collections) {
       status = Complete(spec, stored->at(spec.number), &*log);
+      if (status.ok()) {
+        status = LoadAttributes(loaded_->states.at(spec.number).get(), store_);
+      }
       if (!status.ok()) return status;
     }
     return RefuseStrangers(loaded_->states, store_);

@@ -42,7 +42,7 @@ std::optional<VectorView> CollectionSnapshot::Find(PointId id) const {
 int64_t CollectionSnapshot::MemoryBytes() const {
   auto bytes = static_cast<int64_t>(slots_.size() * sizeof(SlotState));
   for (const auto& view : segments_) {
-    bytes += view->segment()->MemoryBytes(view->rows());
+    bytes += view->MemoryBytes();
   }
   return bytes;
 }
@@ -124,6 +124,22 @@ void CollectionState::Adopt(std::shared_ptr<Segment> segment,
   sealed_.push_back(std::move(segment));
 }
 
+void CollectionState::LoadAttributes(PointId id, const Attributes& attributes) {
+  const Place place = Find(id);
+  if (place.segment == nullptr) return;
+  auto& builder = loading_[place.segment];
+  if (builder == nullptr) builder = std::make_unique<AttributeColumnsBuilder>();
+  builder->Add(place.row, attributes);
+}
+
+void CollectionState::FinishLoadAttributes() {
+  for (auto& [segment, builder] : loading_) {
+    segment->attributes()->Adopt(builder->Build(), segment->size());
+    builder = nullptr;
+  }
+  loading_.clear();
+}
+
 void CollectionState::CoverOffsets() { covered_ = Offsets(); }
 
 std::vector<int64_t> CollectionState::Offsets() const {
@@ -153,14 +169,27 @@ bool CollectionState::Delete(PointId id, int64_t sequence) {
   const Place place = Find(id);
   if (place.segment == nullptr) return false;
   place.segment->MarkDeleted(place.row, sequence);
-  for (const auto& input : merging_) {
-    if (input.get() == place.segment) deaths_.push_back({id, sequence});
-  }
+  if (IsMerging(place.segment)) changes_.deaths.push_back({id, sequence});
   CountRow(id, -1);
   return true;
 }
 
-bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence) {
+bool CollectionState::IsMerging(const Segment* segment) const {
+  return std::any_of(
+      merging_.begin(), merging_.end(),
+      [segment](const auto& input) { return input.get() == segment; });
+}
+
+bool CollectionState::SetAttributes(PointId id, const Attributes& attributes) {
+  const Place place = Find(id);
+  if (place.segment == nullptr) return false;
+  place.segment->attributes()->Set(place.row, attributes);
+  if (IsMerging(place.segment)) changes_.updates.push_back({id, attributes});
+  return true;
+}
+
+bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence,
+                             const Attributes& attributes) {
   const bool replaced = Delete(id, sequence);
   if (tail_ != nullptr && tail_->size() == tail_->capacity()) Freeze();
   if (tail_ == nullptr) {
@@ -170,6 +199,7 @@ bool CollectionState::Upsert(PointId id, VectorView vector, int64_t sequence) {
     tail_ = Segment::NewTail(shape_, Capacity(wanted, most));
   }
   tail_->Append(id, vector);
+  tail_->attributes()->Set(tail_->size() - 1, attributes);
   CountRow(id, 1);
   return replaced;
 }
@@ -246,16 +276,30 @@ std::vector<std::shared_ptr<Segment>> CollectionState::StartMerge(bool files) {
   return merging_;
 }
 
-std::vector<CollectionState::Death> CollectionState::TakeDeaths() {
-  return std::exchange(deaths_, {});
+std::vector<std::shared_ptr<const AttributeView>>
+CollectionState::MergedAttributes() {
+  std::vector<std::shared_ptr<const AttributeView>> views;
+  for (const auto& input : merging_) {
+    views.push_back(input->attributes()->View());
+  }
+  return views;
+}
+
+void CollectionState::Changes::ApplyTo(Segment* merged) const {
+  for (const Death& death : deaths) {
+    merged->MarkIfLive(death.id, death.sequence);
+  }
+  for (const Update& update : updates) {
+    merged->SetAttributesOf(update.id, update.attributes);
+  }
+}
+
+CollectionState::Changes CollectionState::TakeChanges() {
+  return std::exchange(changes_, {});
 }
 
 void CollectionState::FinishMerge(std::shared_ptr<Segment> merged) {
-  if (merged != nullptr) {
-    for (const Death& death : deaths_) {
-      merged->MarkIfLive(death.id, death.sequence);
-    }
-  }
+  if (merged != nullptr) changes_.ApplyTo(merged.get());
   auto at = std::find(sealed_.begin(), sealed_.end(), merging_.front());
   if (at != sealed_.end()) {
     at = sealed_.erase(at, at + static_cast<std::ptrdiff_t>(merging_.size()));
@@ -271,7 +315,7 @@ void CollectionState::FinishMerge(std::shared_ptr<Segment> merged) {
 
 void CollectionState::AbandonMerge() {
   merging_.clear();
-  deaths_.clear();
+  changes_ = {};
 }
 
 int64_t CollectionState::unsealed_bytes() const {
@@ -283,22 +327,28 @@ int64_t CollectionState::unsealed_bytes() const {
 void CollectionState::Maintain() {
   for (auto inputs = StartMerge(/*files=*/false); !inputs.empty();
        inputs = StartMerge(/*files=*/false)) {
-    FinishMerge(Segment::Seal(shape_, inputs));
+    auto merged = Segment::Seal(shape_, inputs);
+    if (merged != nullptr) {
+      merged->AdoptAttributes(inputs, MergedAttributes());
+    }
+    FinishMerge(std::move(merged));
   }
 }
 
 std::shared_ptr<const SegmentView> CollectionState::View(
     const std::shared_ptr<Segment>& segment, int64_t sequence) const {
+  auto attributes = segment->attributes()->View();
   if (last_ != nullptr) {
     for (const auto& view : last_->segments_) {
       if (view->segment() == segment && view->rows() == segment->size() &&
-          view->live() == segment->live()) {
+          view->live() == segment->live() && view->attributes() == attributes) {
         return view;
       }
     }
   }
   return std::make_shared<const SegmentView>(segment, segment->size(),
-                                             segment->live(), sequence);
+                                             segment->live(), sequence,
+                                             std::move(attributes));
 }
 
 std::shared_ptr<const CollectionSnapshot> CollectionState::Publish(

@@ -21,10 +21,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "api/collection.h"
+#include "api/point.h"
 #include "api/search.h"
 #include "index/vectors.h"
+#include "shard/attribute_columns.h"
+#include "shard/attribute_index.h"
 #include "shard/request_table.h"
 #include "shard/segment.h"
 
@@ -81,13 +85,18 @@ class CollectionState {
   bool Owns(int32_t slot) const;
 
   // Rows found at start, each id once, in any order; about `expected` will
-  // come. FinishLoad ends it.
+  // come. FinishLoad ends it. Their attributes come later, see below.
   void StartLoad(int64_t expected);
   void Load(PointId id, VectorView vector);
   void FinishLoad();
   // A sealed segment found at start, without its rows `dead`. REQUIRES: these
   // are rows of it, distinct; no other segment has a live row of its ids.
   void Adopt(std::shared_ptr<Segment> segment, absl::Span<const int64_t> dead);
+  // Attributes found at start, once all rows are there, of each live point
+  // once, in any order; others are ignored. FinishLoadAttributes ends it.
+  // Points whose attributes do not come are in doubt to every filter.
+  void LoadAttributes(PointId id, const Attributes& attributes);
+  void FinishLoadAttributes();
   // The slots' offsets now are what the segments that were loaded hold.
   void CoverOffsets();
   // Counts of a slot's writes start here.
@@ -95,7 +104,10 @@ class CollectionState {
 
   // Stores the point; whether it replaced one. Unseen until Publish.
   // REQUIRES: sequence exceeds that of the last published snapshot; as Delete.
-  bool Upsert(PointId id, VectorView vector, int64_t sequence);
+  bool Upsert(PointId id, VectorView vector, int64_t sequence,
+              const Attributes& attributes = {});
+  // Gives a live point other attributes; whether there is one.
+  bool SetAttributes(PointId id, const Attributes& attributes);
   // Removes the point; whether there was one.
   bool Delete(PointId id, int64_t sequence);
   bool Contains(PointId id) const { return Find(id).segment != nullptr; }
@@ -120,16 +132,31 @@ class CollectionState {
   std::vector<std::shared_ptr<Segment>> StartMerge(bool files);
   // Whether StartMerge would have something to do.
   bool WantsMerge(bool files) const;
+  // The attributes of these inputs now; any thread may read them.
+  std::vector<std::shared_ptr<const AttributeView>> MergedAttributes();
   // Rows of the merge's inputs that were deleted since StartMerge or the last
-  // call, with the sequences.
+  // call, with the sequences, and those that got other attributes.
   struct Death {
     PointId id = 0;
     int64_t sequence = 0;
   };
-  std::vector<Death> TakeDeaths();
+  struct Update {
+    PointId id = 0;
+    Attributes attributes;
+  };
+  struct Changes {
+    std::vector<Death> deaths;
+    std::vector<Update> updates;  // the last one of an id counts
+
+    size_t size() const { return deaths.size() + updates.size(); }
+    // REQUIRES: sealed, of the merge's rows.
+    void ApplyTo(Segment* merged) const;
+  };
+  Changes TakeChanges();
   // Ends the merge: `merged` takes the place of its inputs; null if they have
   // no live row. Readers of older snapshots keep what they hold. REQUIRES:
-  // `merged` has the inputs' live rows as of the last TakeDeaths.
+  // `merged` has the inputs' live rows and attributes as of the last
+  // TakeChanges.
   void FinishMerge(std::shared_ptr<Segment> merged);
   void AbandonMerge();
 
@@ -157,6 +184,7 @@ class CollectionState {
     int64_t row = 0;
   };
   Place Find(PointId id) const;
+  bool IsMerging(const Segment* segment) const;
   void CountRow(PointId id, int sign);
   // Whether so many changes are in no sealed segment that it is time.
   bool WantsFreeze() const { return unsealed_ >= tuning_.tail_rows; }
@@ -190,8 +218,11 @@ class CollectionState {
   int64_t unsealed_ = 0;           // changes since the last Freeze
   // Inputs of the merge under way: sealed ones, or the oldest frozen tails.
   std::vector<std::shared_ptr<Segment>> merging_;
-  std::vector<Death> deaths_;  // of their rows
+  Changes changes_;  // of their rows
   int64_t load_remaining_ = 0;
+  // By segment: what LoadAttributes was told.
+  absl::flat_hash_map<Segment*, std::unique_ptr<AttributeColumnsBuilder>>
+      loading_;
   // Its views are used again where nothing changed, with their bitmaps.
   std::shared_ptr<const CollectionSnapshot> last_;
 };

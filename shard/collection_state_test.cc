@@ -185,7 +185,7 @@ TEST(CollectionState, EqualsAMapWhateverIsWrittenDuringAMerge) {
       if (random() % 8 == 0) {
         state.AbandonMerge();
       } else {
-        for (const auto& death : state.TakeDeaths()) {
+        for (const auto& death : state.TakeChanges().deaths) {
           if (merged != nullptr) merged->MarkIfLive(death.id, death.sequence);
         }
         write_some();

@@ -44,14 +44,17 @@ GroupWriter::GroupWriter(absl::Span<const LogEntry* const> entries,
       limits_(limits),
       states_(states),
       store_(store),
-      merges_(std::any_of(
+      reads_(std::any_of(
           entries.begin(), entries.end(), [](const LogEntry* entry) {
-            return entry->mode == AttributeMode::kMerge && HasUpdates(*entry);
+            return !entry->where.empty() ||
+                   (entry->mode == AttributeMode::kMerge && HasUpdates(*entry));
           })) {}
 
 absl::StatusOr<WriteReply> GroupWriter::Apply(const LogEntry& entry) {
   auto updates = Resolve(entry);
   if (!updates.ok()) return updates.status();
+  const auto spared = Spared(entry);
+  if (!spared.ok()) return spared.status();
   WriteReply reply;
   std::vector<const SlotMutations*> slots;
   for (const SlotMutations& slot : entry.slots) {
@@ -64,7 +67,7 @@ absl::StatusOr<WriteReply> GroupWriter::Apply(const LogEntry& entry) {
   }
   if (!slots.empty()) ++sequence_;
   for (const SlotMutations* slot : slots) {
-    ApplySlot(entry, *slot, &*updates, &reply);
+    ApplySlot(entry, *slot, *spared, &*updates, &reply);
   }
   reply.missing = std::move(updates->missing);
   reply.sequence = sequence_;
@@ -116,6 +119,31 @@ absl::StatusOr<GroupWriter::Updates> GroupWriter::Resolve(
   return updates;
 }
 
+absl::StatusOr<absl::flat_hash_set<PointId>> GroupWriter::Spared(
+    const LogEntry& entry) const {
+  absl::flat_hash_set<PointId> spared;
+  if (entry.where.empty()) return spared;
+  const CollectionState& state = *states_->at(entry.collection);
+  Updates now;
+  std::vector<PointId> ids;
+  std::vector<std::string> keys;
+  for (const SlotMutations& slot : entry.slots) {
+    // As it was when the filter was asked.
+    if (state.slot(slot.slot).offset == slot.seen_offset) continue;
+    for (const PointId id : slot.deletes) {
+      if (!state.Contains(id)) continue;
+      ids.push_back(id);
+      keys.push_back(EncodeKey({entry.collection, slot.slot, id}));
+    }
+  }
+  const absl::Status status = ReadStored(ids, keys, &now);
+  if (!status.ok()) return status;
+  for (const auto& [id, attributes] : now.attributes) {
+    if (!Admits(entry.where, id, attributes)) spared.insert(id);
+  }
+  return spared;
+}
+
 absl::Status GroupWriter::ReadStored(const std::vector<PointId>& ids,
                                      const std::vector<std::string>& keys,
                                      Updates* updates) const {
@@ -144,12 +172,13 @@ absl::Status GroupWriter::ReadStored(const std::vector<PointId>& ids,
 void GroupWriter::PutAttributes(const std::string& key,
                                 const Attributes& attributes) {
   batch_.Put(Family::kAttributes, key, EncodeAttributes(attributes));
-  if (merges_) written_[key] = attributes;
+  if (reads_) written_[key] = attributes;
 }
 
 // --- Slots ------------------------------------------------------------------
 
 void GroupWriter::ApplySlot(const LogEntry& entry, const SlotMutations& slot,
+                            const absl::flat_hash_set<PointId>& spared,
                             Updates* updates, WriteReply* reply) {
   CollectionState& state = *states_->at(entry.collection);
   LogRecord record;
@@ -159,14 +188,14 @@ void GroupWriter::ApplySlot(const LogEntry& entry, const SlotMutations& slot,
     return EncodeKey({entry.collection, slot.slot, id});
   };
   for (const Point& point : slot.upserts) {
-    state.Upsert(point.id, point.vector, sequence_);
+    state.Upsert(point.id, point.vector, sequence_, point.attributes);
     const std::string key = key_of(point.id);
     batch_.Put(Family::kRows, key, EncodeVector(point.vector));
     PutAttributes(key, point.attributes);
     record.upserted.push_back(point.id);
   }
   for (const PointId id : slot.deletes) {
-    if (!state.Delete(id, sequence_)) continue;
+    if (spared.contains(id) || !state.Delete(id, sequence_)) continue;
     batch_.Delete(Family::kRows, key_of(id));
     batch_.Delete(Family::kAttributes, key_of(id));
     record.deleted.push_back(id);
@@ -174,6 +203,7 @@ void GroupWriter::ApplySlot(const LogEntry& entry, const SlotMutations& slot,
   for (const AttributeUpdate& update : slot.updates) {
     const auto found = updates->attributes.find(update.id);
     if (found == updates->attributes.end()) continue;
+    state.SetAttributes(update.id, found->second);
     PutAttributes(key_of(update.id), found->second);
     record.updated.push_back(update.id);
   }

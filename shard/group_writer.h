@@ -14,6 +14,7 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "api/limits.h"
@@ -57,12 +58,16 @@ class GroupWriter {
 
   bool IsRepeat(const LogEntry& entry, const SlotMutations& slot) const;
   absl::StatusOr<Updates> Resolve(const LogEntry& entry) const;
+  // Which of the entry's deletes its filter does not admit any more.
+  absl::StatusOr<absl::flat_hash_set<PointId>> Spared(
+      const LogEntry& entry) const;
   // Adds what `keys` have, by this group or on the disk, to `updates`.
   absl::Status ReadStored(const std::vector<PointId>& ids,
                           const std::vector<std::string>& keys,
                           Updates* updates) const;
   void ApplySlot(const LogEntry& entry, const SlotMutations& slot,
-                 Updates* updates, WriteReply* reply);
+                 const absl::flat_hash_set<PointId>& spared, Updates* updates,
+                 WriteReply* reply);
   void PutAttributes(const std::string& key, const Attributes& attributes);
   void NoteRequest(const LogEntry& entry, int32_t slot, int64_t offset);
 
@@ -74,8 +79,8 @@ class GroupWriter {
   // By collection number.
   absl::flat_hash_map<uint32_t, absl::btree_set<int32_t>> touched_;
   // Attributes that the group has written, by key; kept only if some entry
-  // merges into what is there.
-  const bool merges_;
+  // merges into what is there, or asks for it.
+  const bool reads_;
   absl::flat_hash_map<std::string, Attributes> written_;
 };
 

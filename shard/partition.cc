@@ -221,6 +221,7 @@ std::optional<Partition::Merge> Partition::StartMerge(bool files) {
     Merge merge;
     merge.inputs = state->StartMerge(files);
     if (merge.inputs.empty()) continue;
+    merge.attributes = state->MergedAttributes();
     merge.collection = number;
     merge.shape = {state->spec().dimension, state->spec().metric};
     return merge;
@@ -228,11 +229,11 @@ std::optional<Partition::Merge> Partition::StartMerge(bool files) {
   return std::nullopt;
 }
 
-std::vector<CollectionState::Death> Partition::TakeDeaths(uint32_t collection) {
+CollectionState::Changes Partition::TakeChanges(uint32_t collection) {
   TurnLock lock(&state_mutex_);
   CollectionState* const state = Mergeable(collection);
   if (state == nullptr) return {};
-  return state->TakeDeaths();
+  return state->TakeChanges();
 }
 
 void Partition::FinishMerge(uint32_t collection,

@@ -119,10 +119,11 @@ class Partition final : public LogSink {
     uint32_t collection = 0;
     RowShape shape;
     std::vector<std::shared_ptr<Segment>> inputs;
+    std::vector<std::shared_ptr<const AttributeView>> attributes;  // of each
   };
   std::optional<Merge> StartMerge(bool files);
   // These do nothing if the collection was dropped or the store has failed.
-  std::vector<CollectionState::Death> TakeDeaths(uint32_t collection);
+  CollectionState::Changes TakeChanges(uint32_t collection);
   void FinishMerge(uint32_t collection, std::shared_ptr<Segment> merged);
   void AbandonMerge(uint32_t collection);
 

@@ -229,6 +229,40 @@ TEST(Partition, ADroppedCollectionLeavesNothing) {
 
 // --- Writes -----------------------------------------------------------------
 
+// Between the filter's answer and its turn a point may have changed.
+TEST(Partition, ADeleteByFilterSparesWhatIsNotAdmittedAnyMore) {
+  const TempFolder folder;
+  const auto partition = OpenOrDie(Options(folder.path()));
+  ASSERT_TRUE(Put(partition.get(), 0, TestCatalogue(1, {Words()})).ok());
+  ASSERT_TRUE(Apply(partition.get(), Upsert(1, {1, 2, 3})).ok());
+  LogEntry update;
+  update.collection = 1;
+  LogEntry remove;
+  remove.collection = 1;
+  remove.where.must.push_back(MatchCondition{"id", {std::string("x")}});
+  for (const PointId id : {1, 2, 3}) {
+    SlotMutations slot{SlotOf(id, kSlots), {}, {id}, {}, 1};
+    if (id == 1) {
+      update.slots.push_back(
+          {slot.slot, {}, {}, {{1, {{"id", std::string("y")}}}}});
+    }
+    remove.slots.push_back(std::move(slot));
+  }
+  // In one group, so that the disk does not have the update yet.
+  const LogEntry* const entries[] = {&update, &remove};
+  absl::StatusOr<WriteReply> replies[] = {WriteReply(), WriteReply()};
+  ASSERT_TRUE(partition->ApplyGroup(entries, absl::MakeSpan(replies)).ok());
+  ASSERT_TRUE(replies[1].ok()) << replies[1].status();
+  EXPECT_EQ(replies[1]->deleted, 2);
+  EXPECT_EQ(partition->View("words")->rows->rows_live(), 1);
+  EXPECT_TRUE(partition->View("words")->rows->Find(1).has_value());
+  // And in a later one.
+  const auto again = Apply(partition.get(), remove);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->deleted, 0);
+  EXPECT_EQ(partition->View("words")->rows->rows_live(), 1);
+}
+
 TEST(Partition, AppliesAGroupInOrderAsIfOneByOne) {
   const TempFolder folder;
   const auto partition = OpenOrDie(Options(folder.path()));

@@ -33,6 +33,15 @@ QueueState SearchBatcher::state() const {
   return state_;
 }
 
+CallContext SearchBatcher::CallOf(const std::vector<Search>& searches) {
+  CallContext call = searches.front().call;
+  for (const Search& search : searches) {
+    if (searches.size() > 1) call.cancel = nullptr;
+    call.deadline = std::max(call.deadline, search.call.deadline);
+  }
+  return call;
+}
+
 absl::Duration SearchBatcher::RetryDelay() const {
   return std::clamp(share_ * (state_.length / queue_->thread_share()),
                     kLeastRetry, kMostRetry);
@@ -79,15 +88,23 @@ std::vector<SearchBatcher::Search> SearchBatcher::TakeBatch(Group* group) {
   const absl::Time now = absl::Now();
   std::vector<Search> batch;
   int64_t queries = 0;
-  while (!group->waiting.empty()) {
-    Search& next = group->waiting.front();
-    queries += QueriesOf(next);
-    if (!batch.empty() && queries > kMostQueries) break;
+  std::deque<Search> left;
+  bool full = false;
+  for (Search& next : group->waiting) {
+    const bool goes =
+        batch.empty() ||
+        (!full && next.request->filter == batch.front().request->filter);
+    if (goes) queries += QueriesOf(next);
+    full = full || (goes && !batch.empty() && queries > kMostQueries);
+    if (!goes || full) {
+      left.push_back(std::move(next));
+      continue;
+    }
     next.waited = now - next.arrived;
     state_.wait_seconds += absl::ToDoubleSeconds(next.waited);
     batch.push_back(std::move(next));
-    group->waiting.pop_front();
   }
+  group->waiting = std::move(left);
   state_.length -= static_cast<int32_t>(batch.size());
   state_.taken += static_cast<int64_t>(batch.size());
   return batch;

@@ -1,11 +1,13 @@
-// Searches of one collection that wait together are answered together, by one
-// pass over the rows.
+// Searches of one collection and one filter that wait together are answered
+// together, by one pass over the rows.
 //
 // Thread-safe. A search that finds a free thread starts at once, alone. Those
 // that come while all threads are busy wait, in the order in which they came,
-// and the next free thread takes them all: reading the rows once for many
-// queries costs little more than for one. Collections take turns: each has one
-// place in the work queue however many of its searches wait.
+// and the next free thread takes the first and all that ask the same filter:
+// reading the rows once for many queries costs little more than for one. Those
+// of other filters follow; what they read is for the most part not the same
+// (adr/0021). Collections take turns: each has one place in the work queue
+// however many of its searches wait.
 
 #ifndef COTERIE_SHARD_SEARCH_BATCHER_H_
 #define COTERIE_SHARD_SEARCH_BATCHER_H_
@@ -37,8 +39,8 @@ class SearchBatcher {
     absl::Time arrived;
     absl::Duration waited;
   };
-  // Answers searches of one collection, at least one, on a thread of the queue;
-  // several passes may run at a time. Must call each `done` once.
+  // Answers searches of one collection and filter, at least one, on a thread of
+  // the queue; several passes may run at a time. Must call each `done` once.
   using Pass = std::function<void(const std::string& collection,
                                   std::vector<Search> searches)>;
 
@@ -60,6 +62,10 @@ class SearchBatcher {
 
   QueueState state() const;
 
+  // On behalf of all: of one search its call, of several one that lasts until
+  // their last deadline. REQUIRES: there is one.
+  static CallContext CallOf(const std::vector<Search>& searches);
+
  private:
   // Searches of one collection that wait.
   struct Group {
@@ -69,7 +75,7 @@ class SearchBatcher {
 
   void TakePlace(const std::string& collection);
   void Start(const std::string& collection, const absl::Status& status);
-  // The next pass of the group, from the front.
+  // The next pass of the group: its first search, and those that go with it.
   std::vector<Search> TakeBatch(Group* group)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Duration RetryDelay() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -16,13 +16,16 @@
 namespace coterie {
 namespace {
 
+// `id`, if not 0, is the only point admitted.
 std::shared_ptr<const SearchRequest> Asking(const std::string& collection,
-                                            int64_t queries = 1) {
+                                            int64_t queries = 1,
+                                            PointId id = 0) {
   auto request = std::make_shared<SearchRequest>();
   request->collection = collection;
   request->queries.assign(static_cast<size_t>(queries),
                           std::vector<float>{1, 2});
   request->k = 1;
+  if (id != 0) request->filter.must.push_back(IdCondition{{id}});
   return request;
 }
 
@@ -49,9 +52,10 @@ class Batches {
   void Open() { gate_.Open(); }
 
   Answer<ShardSearchReply> Submit(const std::string& collection,
-                                  int64_t queries = 1, CallContext call = {}) {
+                                  int64_t queries = 1, CallContext call = {},
+                                  PointId id = 0) {
     Answer<ShardSearchReply> answer;
-    batcher_.Submit(Asking(collection, queries), std::move(call),
+    batcher_.Submit(Asking(collection, queries, id), std::move(call),
                     answer.done());
     return answer;
   }
@@ -96,6 +100,18 @@ TEST(SearchBatcher, ALoneSearchGoesAlone) {
     EXPECT_TRUE(batches.Submit("a").Wait().ok());
   }
   EXPECT_EQ(batches.passes(), Passes({"a*1", "a*1", "a*1"}));
+}
+
+TEST(SearchBatcher, OnlyEqualFiltersGoTogether) {
+  Batches batches;
+  batches.Occupy();
+  std::vector<Answer<ShardSearchReply>> answers;
+  for (const PointId id : {0, 7, 0, 8, 7, 7}) {
+    answers.push_back(batches.Submit("a", 1, {}, id));
+  }
+  batches.Open();
+  for (auto& answer : answers) EXPECT_TRUE(answer.Wait().ok());
+  EXPECT_EQ(batches.passes(), Passes({"gate*1", "a*2", "a*3", "a*1"}));
 }
 
 TEST(SearchBatcher, WhatWaitsTogetherGoesTogether) {

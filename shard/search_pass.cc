@@ -34,43 +34,65 @@ int64_t Scattered(int64_t i, int64_t count) {
 // looks at all of them at every so many asks.
 constexpr size_t kMostAsks = 16;
 
+// Whether to read the vectors of `count` of `rows` rows one by one rather than
+// the codes of all: a vector read so costs about as much as the codes of 12
+// rows (ADR 21).
+bool GatherPays(int64_t count, int64_t rows) { return count * 12 < rows; }
+
 }  // namespace
 
-int64_t SearchPass::SegmentScan::row_bytes() const {
-  return coded != nullptr ? 4 * coded->codes().quads() + 8
-                          : 4 * view->segment()->rows(rows).d;
+double SearchPass::SegmentScan::row_bytes() const {
+  if (coded != nullptr) {
+    return static_cast<double>(4 * coded->codes().quads() + 8);
+  }
+  return static_cast<double>(4 * scannable.rows.d) *
+         static_cast<double>(count) / static_cast<double>(rows);
 }
 
 SearchPass::SearchPass(const CollectionSnapshot& snapshot,
-                       const ScanQueries& queries, std::vector<Part> parts)
+                       const ScanQueries& queries, std::vector<Part> parts,
+                       const FilteredRows* filtered)
     : snapshot_(snapshot),
       queries_(queries),
       parts_(std::move(parts)),
+      filtered_(filtered),
       thresholds_(static_cast<size_t>(queries.size())),
       ended_(parts_.size()) {
-  for (const auto& view : snapshot_.segments()) {
+  for (size_t i = 0; i < snapshot_.segments().size(); ++i) {
+    const auto& view = snapshot_.segments()[i];
+    const auto* const admitted =
+        filtered == nullptr ? nullptr : &filtered->segments[i];
     const Segment& segment = *view->segment();
     const int64_t blocks = segment.CodedBlocks(view->rows());
     for (int64_t block = 0; block < blocks; ++block) {
-      AddScan(*view, block * Segment::kCodedRows, Segment::kCodedRows,
+      AddScan(*view, admitted, block * Segment::kCodedRows, Segment::kCodedRows,
               &segment.BlockCodes(block), nullptr);
     }
     const int64_t first = blocks * Segment::kCodedRows;
     if (first < view->rows()) {
-      AddScan(*view, first, view->rows() - first, segment.codes(),
+      AddScan(*view, admitted, first, view->rows() - first, segment.codes(),
               segment.plane());
     }
   }
 }
 
-void SearchPass::AddScan(const SegmentView& view, int64_t first, int64_t rows,
-                         const CertifiedCodes* codes,
+void SearchPass::AddScan(const SegmentView& view,
+                         const FilteredRows::OfSegment* filtered, int64_t first,
+                         int64_t rows, const CertifiedCodes* codes,
                          const CertifiedPlane* plane) {
-  scans_.push_back({&view, first, rows,
-                    codes == nullptr
-                        ? nullptr
-                        : std::make_unique<CertifiedQueries>(queries_, *codes),
-                    plane});
+  SegmentScan scan{&view,   first, rows,
+                   nullptr, plane, view.Scannable(first, first + rows),
+                   rows};
+  if (filtered != nullptr) {
+    scan.scannable.live = filtered->rows.words() + first / 64;
+    scan.count = filtered->rows.CountIn(first, first + rows);
+    if (scan.count == 0) return;
+  }
+  if (codes != nullptr &&
+      (filtered == nullptr || !GatherPays(scan.count, rows))) {
+    scan.coded = std::make_unique<CertifiedQueries>(queries_, *codes);
+  }
+  scans_.push_back(std::move(scan));
 }
 
 std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
@@ -79,8 +101,9 @@ std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
     // Whole panels of codes; and threads then read different words of a bitmap.
     const int64_t unit =
         scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
-    const int64_t step =
-        std::max(unit, kChunkBytes / scan.row_bytes() / unit * unit);
+    const auto fit = static_cast<int64_t>(std::min(
+        kChunkBytes / scan.row_bytes(), static_cast<double>(scan.rows)));
+    const int64_t step = std::max(unit, fit / unit * unit);
     const int64_t count = (scan.rows + step - 1) / step;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = Scattered(i, count) * step;
@@ -147,7 +170,7 @@ bool SearchPass::ScanRowsOf(const Chunk& chunk, Worker* worker) {
   for (size_t q = 0; q < worker->tops.size(); ++q) {
     worker->tops[q].Restrict(thresholds_[q].value());
   }
-  if (!ExactScan(queries_, chunk.scan->Scannable(), chunk.begin, chunk.end,
+  if (!ExactScan(queries_, chunk.scan->scannable, chunk.begin, chunk.end,
                  absl::MakeSpan(worker->tops), absl::MakeSpan(worker->accounts),
                  [this, worker] { return !GoOn(worker); })) {
     return false;
@@ -165,7 +188,7 @@ bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
     worker->scan = chunk.scan;
     if (chunk.scan->coded != nullptr) {
       worker->scanner = std::make_unique<CertifiedScanner>(
-          *chunk.scan->coded, chunk.scan->Scannable(),
+          *chunk.scan->coded, chunk.scan->scannable,
           absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_),
           chunk.scan->plane);
       worker->heeded.assign(parts_.size(), false);
@@ -226,6 +249,9 @@ QueryAccount SearchPass::AccountOf(int64_t query) const {
     total.ruled_out += account.ruled_out;
   }
   total.rescored = total.evaluated;
+  if (filtered_ != nullptr) {
+    total.filtered = snapshot_.rows_live() - filtered_->count;
+  }
   return total;
 }
 
@@ -235,8 +261,9 @@ void SearchPass::Describe(absl::Span<const QueryAccount> accounts,
   bool plain = scans_.empty();
   for (const SegmentScan& scan : scans_) {
     (scan.coded != nullptr ? coded : plain) = true;
-    times->rows_scanned += scan.rows;
-    times->bytes_scanned += scan.rows * scan.row_bytes();
+    times->rows_scanned += scan.coded != nullptr ? scan.rows : scan.count;
+    times->bytes_scanned +=
+        static_cast<int64_t>(static_cast<double>(scan.rows) * scan.row_bytes());
   }
   if (coded) {
     for (const QueryAccount& account : accounts) {
@@ -250,6 +277,14 @@ void SearchPass::Describe(absl::Span<const QueryAccount> accounts,
       absl::StrCat("float32 scan, ", SimdTargetName(ActiveSimdTarget()));
   times->plan = absl::StrCat("exact ", coded ? int8 : float32,
                              coded && plain ? absl::StrCat("; ", float32) : "");
+  if (filtered_ != nullptr) {
+    absl::StrAppend(&times->plan, "; filter admits ", filtered_->count, " of ",
+                    snapshot_.rows_live(), " rows");
+    if (filtered_->records_read > 0) {
+      absl::StrAppend(&times->plan, ", ", filtered_->records_read,
+                      " decided by their records");
+    }
+  }
   if (parts_.size() > 1) {
     absl::StrAppend(&times->plan, "; one pass for ", parts_.size(),
                     " searches");

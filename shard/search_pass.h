@@ -28,6 +28,7 @@
 #include "index/shared_threshold.h"
 #include "index/top_k.h"
 #include "shard/collection_state.h"
+#include "shard/filtered_rows.h"
 #include "shard/work_queue.h"
 
 namespace coterie {
@@ -43,10 +44,13 @@ class SearchPass {
     CallContext call;
   };
 
-  // Keeps references to snapshot and queries. REQUIRES: metric and dimension
-  // agree, parts cover all queries in order. O(queries x dimension x segments).
+  // Keeps references to snapshot, queries and `filtered`: the rows to answer
+  // from, null for all that live. Where they are few their vectors are read one
+  // by one; otherwise the scan goes over them and masks the others.
+  // REQUIRES: metric and dimension agree, parts cover all queries in order,
+  // `filtered` is of the snapshot. O(queries x dimension x segments).
   SearchPass(const CollectionSnapshot& snapshot, const ScanQueries& queries,
-             std::vector<Part> parts);
+             std::vector<Part> parts, const FilteredRows* filtered = nullptr);
 
   // Scans; to be called once, by work of the queue. A part whose call ends
   // leaves the pass within a block of rows, at no cost to the others; when all
@@ -84,9 +88,12 @@ class SearchPass {
     std::unique_ptr<const CertifiedQueries> coded;
     const CertifiedPlane* plane;  // of these codes, or null
 
-    ScanRows Scannable() const { return view->Scannable(first, first + rows); }
-    // What a scan reads of a row before any is re-scored.
-    int64_t row_bytes() const;
+    ScanRows scannable;
+    int64_t count;  // rows to answer from
+
+    // What a scan reads of a row before any is re-scored; if it reads some of
+    // the rows only, on the average.
+    double row_bytes() const;
   };
 
   // Rows [begin, end) of those of the scan.
@@ -107,8 +114,9 @@ class SearchPass {
     size_t asked = 0;
   };
 
-  void AddScan(const SegmentView& view, int64_t first, int64_t rows,
-               const CertifiedCodes* codes, const CertifiedPlane* plane);
+  void AddScan(const SegmentView& view, const FilteredRows::OfSegment* filtered,
+               int64_t first, int64_t rows, const CertifiedCodes* codes,
+               const CertifiedPlane* plane);
   std::vector<Chunk> Chunks() const;
   void Begin(Worker* worker) const;
   // These return false when the pass is to end.
@@ -122,6 +130,7 @@ class SearchPass {
   const CollectionSnapshot& snapshot_;
   const ScanQueries& queries_;
   const std::vector<Part> parts_;
+  const FilteredRows* const filtered_;
   std::vector<SegmentScan> scans_;
   std::vector<SharedThreshold> thresholds_;  // by query
   std::vector<std::atomic<bool>> ended_;     // by part

@@ -210,6 +210,30 @@ void Segment::MarkIfLive(PointId id, int64_t sequence) {
   }
 }
 
+void Segment::SetAttributesOf(PointId id, const Attributes& attributes) {
+  const int64_t row = RowOf(id);
+  if (row >= 0) attributes_.Set(row, attributes);
+}
+
+void Segment::AdoptAttributes(
+    absl::Span<const std::shared_ptr<Segment>> inputs,
+    absl::Span<const std::shared_ptr<const AttributeView>> views) {
+  AttributeColumnsBuilder builder;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Segment& input = *inputs[i];
+    std::vector<int32_t> places(static_cast<size_t>(input.size_), -1);
+    for (int64_t row = 0; row < input.size_; ++row) {
+      // Of an id's versions one is live at most. A row that has died since it
+      // was taken over is dead here, too: its attributes are not missed.
+      if (!input.IsLive(row, std::numeric_limits<int64_t>::max())) continue;
+      places[static_cast<size_t>(row)] =
+          static_cast<int32_t>(RowOf(input.ids_[row]));
+    }
+    views[i]->AddTo(std::move(places), &builder);
+  }
+  attributes_.Adopt(builder.Build(), size_);
+}
+
 bool Segment::IsLive(int64_t row, int64_t sequence) const {
   const int64_t at = std::atomic_ref<int64_t>(deleted_at_[row])
                          .load(std::memory_order_relaxed);
@@ -252,6 +276,30 @@ int64_t Segment::MemoryBytes(int64_t rows) const {
          (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +
          (codes() != nullptr ? codes()->MemoryBytes() : 0) +
          (plane_ != nullptr ? plane_->MemoryBytes() : 0);
+}
+
+Admission SegmentView::Evaluate(const Filter& filter) const {
+  const auto rows_of_ids = [this](const IdCondition& condition) {
+    RowSet rows(rows_);
+    for (const PointId id : condition.ids) {
+      const int64_t row = Find(id);
+      if (row >= 0) rows.Add(row);
+    }
+    return rows;
+  };
+  Admission admission =
+      attributes_->Evaluate(filter, rows_, segment_->ids(), rows_of_ids);
+  RowSet live(rows_);
+  live.AddAll();
+  live.IntersectWith(Scannable().live);
+  admission.sure.IntersectWith(live);
+  if (admission.possible.has_value()) admission.possible->IntersectWith(live);
+  live.Subtract(attributes_->Covered(rows_));
+  if (live.Count() > 0) {
+    if (!admission.possible.has_value()) admission.possible = admission.sure;
+    admission.possible->UnionWith(live);
+  }
+  return admission;
 }
 
 ScanRows SegmentView::Scannable(int64_t begin, int64_t end) const {

@@ -33,6 +33,7 @@
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/vectors.h"
+#include "shard/attribute_index.h"
 #include "shard/segment_file.h"
 
 namespace coterie {
@@ -82,6 +83,21 @@ class Segment {
   // REQUIRES: sealed.
   void MarkIfLive(PointId id, int64_t sequence);
 
+  // MarkIfLive's sister: new attributes for the row of `id`, if there is one.
+  // REQUIRES: sealed.
+  void SetAttributesOf(PointId id, const Attributes& attributes);
+
+  // Of its rows, by number.
+  AttributeIndex* attributes() { return &attributes_; }
+
+  // Takes over what the inputs' live rows had when `views` were taken, one an
+  // input. Any thread, for a segment that nobody else knows; deletions
+  // meanwhile do not matter. REQUIRES: sealed, of these inputs. O(rows x
+  // (attributes + log rows)).
+  void AdoptAttributes(
+      absl::Span<const std::shared_ptr<Segment>> inputs,
+      absl::Span<const std::shared_ptr<const AttributeView>> views);
+
   // --- Any thread, for the rows it knows of ---
 
   PointId id(int64_t row) const { return ids_[row]; }
@@ -124,7 +140,7 @@ class Segment {
   // id that are newer than the reader). REQUIRES: sealed or indexed.
   int64_t Find(PointId id, int64_t rows, int64_t sequence) const;
 
-  // Of `rows` rows and what belongs to them, codes included.
+  // Of `rows` rows and what belongs to them, codes included, attributes not.
   int64_t MemoryBytes(int64_t rows) const;
 
  private:
@@ -171,22 +187,38 @@ class Segment {
   // Of the blocks that a tail has room for; those whose rows are complete are
   // there. Never moved: readers look at what their snapshot knows of.
   std::vector<std::unique_ptr<const CertifiedCodes>> tail_codes_;
+  AttributeIndex attributes_;  // the writer's
 };
 
 // What one snapshot sees of a segment. Any thread.
 class SegmentView {
  public:
-  // REQUIRES: `live` of the first `rows` rows are live at `sequence`.
+  // REQUIRES: `live` of the first `rows` rows are live at `sequence`, and have
+  // `attributes` then.
   SegmentView(std::shared_ptr<const Segment> segment, int64_t rows,
-              int64_t live, int64_t sequence)
+              int64_t live, int64_t sequence,
+              std::shared_ptr<const AttributeView> attributes)
       : segment_(std::move(segment)),
         rows_(rows),
         live_(live),
-        sequence_(sequence) {}
+        sequence_(sequence),
+        attributes_(std::move(attributes)) {}
 
   const std::shared_ptr<const Segment>& segment() const { return segment_; }
   int64_t rows() const { return rows_; }
   int64_t live() const { return live_; }
+  const std::shared_ptr<const AttributeView>& attributes() const {
+    return attributes_;
+  }
+
+  // Of the live rows those that the filter admits. Rows whose attributes are
+  // not known, as their records were damaged at start, are in doubt.
+  // O(rows / 64 x conditions, and the rows that pass one).
+  Admission Evaluate(const Filter& filter) const;
+
+  int64_t MemoryBytes() const {
+    return segment_->MemoryBytes(rows_) + attributes_->MemoryBytes();
+  }
 
   // The row of a live id; -1 if there is none.
   int64_t Find(PointId id) const {
@@ -204,6 +236,7 @@ class SegmentView {
   const int64_t rows_;
   const int64_t live_;
   const int64_t sequence_;
+  const std::shared_ptr<const AttributeView> attributes_;
   mutable std::once_flag marked_;
   mutable std::vector<uint64_t> bits_;
 };

@@ -23,9 +23,9 @@ constexpr std::chrono::seconds kMostPause{60};
 
 constexpr int kMergesPerSave = 8;
 
-// Deaths that the writer may be left to carry over itself.
-constexpr size_t kFewDeaths = 256;
-constexpr int kDeathRounds = 8;
+// Changes that the writer may be left to carry over itself.
+constexpr size_t kFewChanges = 256;
+constexpr int kChangeRounds = 8;
 
 const ManifestCollection* Find(const SegmentManifest& manifest,
                                uint32_t number) {
@@ -155,14 +155,14 @@ bool SegmentKeeper::DoMerge(const Partition::Merge& merge, bool files) {
     return round_.ok();
   }
   if (*merged != nullptr) {
-    // Most of what was deleted meanwhile is carried over here, not while the
+    (*merged)->AdoptAttributes(merge.inputs, merge.attributes);
+    // Most of what was changed meanwhile is carried over here, not while the
     // writer waits.
-    for (int round = 0; round < kDeathRounds; ++round) {
-      const auto deaths = partition_->TakeDeaths(merge.collection);
-      for (const CollectionState::Death& death : deaths) {
-        (*merged)->MarkIfLive(death.id, death.sequence);
-      }
-      if (deaths.size() < kFewDeaths) break;
+    for (int round = 0; round < kChangeRounds; ++round) {
+      const CollectionState::Changes changes =
+          partition_->TakeChanges(merge.collection);
+      changes.ApplyTo(merged->get());
+      if (changes.size() < kFewChanges) break;
     }
   }
   partition_->FinishMerge(merge.collection, *std::move(merged));

@@ -165,11 +165,11 @@ TEST(Segment, FindsEveryIdOfAFullTail) {
 TEST(SegmentView, ShowsOnlyRowsThatLiveAtItsSequence) {
   const auto tail = Segment::NewTail({1, Metric::kSquaredL2}, 200);
   for (PointId id = 0; id < 130; ++id) tail->Append(id, {0});
-  const SegmentView before(tail, 130, 130, 1);
+  const SegmentView before(tail, 130, 130, 1, tail->attributes()->View());
   EXPECT_EQ(before.Scannable().live, nullptr) << "no bitmap without deletions";
   tail->MarkDeleted(0, 2);
   tail->MarkDeleted(64, 2);
-  const SegmentView after(tail, 130, 128, 2);
+  const SegmentView after(tail, 130, 128, 2, tail->attributes()->View());
   tail->MarkDeleted(129, 3);
   const uint64_t* bits = after.Scannable().live;
   ASSERT_NE(bits, nullptr);

@@ -1,7 +1,6 @@
 #include "shard/shard.h"
 
 #include <atomic>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "api/status_details.h"
+#include "shard/filtered_delete.h"
 #include "shard/job_calls.h"
 #include "shard/log_entry.h"
 #include "shard/partition.h"
@@ -161,18 +161,29 @@ class Shard::Impl {
 
 void Shard::Impl::Search(const std::string& collection,
                          std::vector<SearchBatcher::Search> searches) {
+  const auto refuse = [&searches](const absl::Status& why) {
+    for (SearchBatcher::Search& search : searches) {
+      const absl::Status ended = search.call.status();
+      search.done(ended.ok() ? why : ended);
+    }
+  };
   const auto view = partition_->View(collection);
-  if (!view.ok()) {
-    for (SearchBatcher::Search& search : searches) search.done(view.status());
-    return;
+  if (!view.ok()) return refuse(view.status());
+  const Filter& filter = searches.front().request->filter;
+  absl::StatusOr<FilteredRows> filtered = FilteredRows();
+  if (!filter.empty()) {
+    filtered = AdmittedRows(partition_->store(), *view, filter,
+                            SearchBatcher::CallOf(searches));
   }
+  if (!filtered.ok()) return refuse(filtered.status());
   std::vector<ReplyBudget> budgets(searches.size(),
                                    ReplyBudget(options_.limits.message_bytes));
   std::vector<SearchInPass> parts;
   for (size_t i = 0; i < searches.size(); ++i) {
     parts.push_back({searches[i].request.get(), searches[i].call, &budgets[i]});
   }
-  auto replies = SearchSnapshot(*view->rows, parts, options_.limits, &queue_);
+  auto replies = SearchSnapshot(*view->rows, parts, options_.limits, &queue_,
+                                filter.empty() ? nullptr : &*filtered);
   for (size_t i = 0; i < searches.size(); ++i) {
     absl::StatusOr<ShardSearchReply>& reply = replies[i];
     if (reply.ok()) {
@@ -201,34 +212,8 @@ absl::StatusOr<GetReply> Shard::Impl::Get(const GetRequest& request,
                                           const CallContext& call) {
   const auto view = partition_->View(request.collection, request.number);
   if (!view.ok()) return view.status();
-  GetReply reply;
   ReplyBudget budget(options_.limits.message_bytes);
-  std::vector<PointId> found;
-  for (const PointId id : request.ids) {
-    const auto vector = view->rows->Find(id);
-    if (!vector.has_value()) {
-      reply.missing.push_back(id);
-      continue;
-    }
-    Point point;
-    point.id = id;
-    if (request.with_vectors) {
-      const absl::Status status =
-          budget.Take(static_cast<int64_t>(vector->size() * sizeof(float)));
-      if (!status.ok()) return status;
-      point.vector.assign(vector->begin(), vector->end());
-    }
-    reply.points.push_back(std::move(point));
-    found.push_back(id);
-  }
-  if (request.with_attributes.none()) return reply;
-  auto attributes = ReadAttributes(partition_->store(), *view, found,
-                                   request.with_attributes, call, &budget);
-  if (!attributes.ok()) return attributes.status();
-  for (size_t i = 0; i < found.size(); ++i) {
-    reply.points[i].attributes = std::move((*attributes)[i]);
-  }
-  return reply;
+  return ReadPoints(partition_->store(), *view, request, call, &budget);
 }
 
 absl::StatusOr<CountReply> Shard::Impl::Count(const CountRequest& request,
@@ -236,10 +221,10 @@ absl::StatusOr<CountReply> Shard::Impl::Count(const CountRequest& request,
   const auto view = partition_->View(request.collection, request.number);
   if (!view.ok()) return view.status();
   if (request.filter.empty()) return CountReply{view->rows->rows_live()};
-  const auto count =
-      CountAdmitted(partition_->store(), *view, request.filter, call);
-  if (!count.ok()) return count.status();
-  return CountReply{*count};
+  const auto filtered =
+      AdmittedRows(partition_->store(), *view, request.filter, call);
+  if (!filtered.ok()) return filtered.status();
+  return CountReply{filtered->count};
 }
 
 void Shard::Impl::Write(WriteBatch batch, CallContext call,
@@ -249,6 +234,22 @@ void Shard::Impl::Write(WriteBatch batch, CallContext call,
   if (!status.ok()) return done(status);
   const auto view = partition_->View(batch.collection, batch.number);
   if (!view.ok()) return done(view.status());
+  if (!batch.delete_where.empty()) {
+    return Enqueue<std::vector<LogEntry>>(
+        WorkClass::kRead, call,
+        [this, call, seen = view->sequence, done = std::move(done)](
+            absl::StatusOr<std::vector<LogEntry>> all) mutable {
+          if (!all.ok()) return done(all.status());
+          AppendAll(log_.get(), *std::move(all), call, seen, std::move(done));
+        },
+        [this, view = *view, batch = std::move(batch),
+         call](absl::Duration) -> absl::StatusOr<std::vector<LogEntry>> {
+          const auto filtered =
+              AdmittedRows(partition_->store(), view, batch.delete_where, call);
+          if (!filtered.ok()) return filtered.status();
+          return DeletesOf(*view.rows, *filtered, batch);
+        });
+  }
   auto entry = EntryOf(std::move(batch), view->rows->spec(), options_.shard_id);
   if (!entry.ok()) return done(entry.status());
   if (entry->slots.empty()) return done(WriteReply{0, 0, view->sequence});

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +16,7 @@
 #include "api/placement.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "shard/filter_testing.h"
 #include "shard/shard_harness.h"
 #include "shard/shard_testing.h"
 
@@ -61,7 +65,7 @@ class ShardModel : public ::testing::TestWithParam<Metric> {
     for (Point& point : upserts) {
       point.id = RandomId();
       point.vector = RandomVector(kDimension, random_);
-      point.attributes = RandomAttributes(random_);
+      point.attributes = AnyAttributes(random_);
       model_[point.id] = point;
     }
     std::vector<PointId> deletes(static_cast<size_t>(Below(5)));
@@ -79,15 +83,63 @@ class ShardModel : public ::testing::TestWithParam<Metric> {
     EXPECT_EQ(reply->sequence, sequence_);
   }
 
+  void DeleteByFilter() {
+    WriteBatch batch;
+    batch.collection = "c";
+    batch.delete_where = RandomFilter();
+    int64_t deleted = 0;
+    for (auto at = model_.begin(); at != model_.end();) {
+      const bool gone =
+          Admits(batch.delete_where, at->first, at->second.attributes);
+      deleted += gone ? 1 : 0;
+      at = gone ? model_.erase(at) : std::next(at);
+    }
+    const auto reply = harness_.Apply(std::move(batch));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->deleted, deleted);
+    if (deleted > 0) ++sequence_;
+    EXPECT_EQ(reply->sequence, sequence_);
+  }
+
+  // New attributes for some points, of which some may not be there.
+  void UpdateSome() {
+    WriteBatch batch;
+    batch.collection = "c";
+    batch.mode =
+        random_() % 2 == 0 ? AttributeMode::kMerge : AttributeMode::kReplace;
+    std::set<PointId> ids;
+    for (int64_t i = Below(6); i >= 0; --i) ids.insert(RandomId());
+    int64_t updated = 0;
+    for (const PointId id : ids) {
+      batch.updates.push_back({id, AnyAttributes(random_)});
+      const auto found = model_.find(id);
+      if (found == model_.end()) continue;
+      ++updated;
+      Attributes& attributes = found->second.attributes;
+      if (batch.mode == AttributeMode::kReplace) attributes.clear();
+      for (const auto& [name, value] : batch.updates.back().attributes) {
+        attributes[name] = value;
+      }
+    }
+    const auto reply = harness_.Apply(std::move(batch));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->updated, updated);
+    EXPECT_EQ(reply->sequence, ++sequence_);
+  }
+
   void CheckSearch() {
-    std::map<PointId, std::vector<float>> vectors;
-    for (const auto& [id, point] : model_) vectors[id] = point.vector;
     SearchRequest request =
         SearchFor(RandomVector(kDimension, random_), 1 + Below(100));
+    if (random_() % 2 == 0) request.filter = RandomFilter();
+    std::map<PointId, std::vector<float>> vectors;
+    for (const auto& [id, point] : model_) {
+      if (!Admits(request.filter, id, point.attributes)) continue;
+      vectors[id] = point.vector;
+    }
     request.with_vectors = true;
     request.with_attributes.all = true;
     const auto& query = std::get<std::vector<float>>(request.queries[0]);
-    if (random_() % 3 == 0 && !model_.empty()) {
+    if (random_() % 3 == 0 && !vectors.empty()) {
       request.radius =
           CanonicalSearch(GetParam(), vectors, query, 1)[0].distance + 1;
       request.k = 1000;
@@ -104,6 +156,11 @@ class ShardModel : public ::testing::TestWithParam<Metric> {
       EXPECT_EQ(hit.attributes, model_.at(hit.neighbor.id).attributes);
     }
     EXPECT_EQ(reply->rows_live, static_cast<int64_t>(model_.size()));
+    const QueryAccount& account = reply->accounts[0];
+    EXPECT_EQ(account.evaluated + account.ruled_out,
+              static_cast<int64_t>(vectors.size()));
+    EXPECT_EQ(account.filtered,
+              static_cast<int64_t>(model_.size() - vectors.size()));
     EXPECT_EQ(reply->sequence, sequence_);
     CheckSlots(reply->slots);
   }
@@ -144,16 +201,9 @@ class ShardModel : public ::testing::TestWithParam<Metric> {
   }
 
   Filter RandomFilter() {
-    Filter filter;
-    filter.must_not.push_back(
-        HasAttributeCondition{absl::StrCat("key", Below(5))});
-    if (random_() % 2 == 0) {
-      filter.should.push_back(MatchCondition{absl::StrCat("key", Below(5)),
-                                             {std::string("value1")}});
-      filter.should.push_back(RangeCondition{
-          absl::StrCat("key", Below(5)), RangeCondition::Bound{5, true}, {}});
-    }
-    return filter;
+    std::vector<PointId> ids;
+    for (const auto& [id, point] : model_) ids.push_back(id);
+    return AnyFilter(ids, random_);
   }
 
   void CheckCount() {
@@ -235,7 +285,7 @@ TEST_P(ShardModel, EqualsAMap) {
   Start();
   for (int step = 0; step < 400 && !HasFailure(); ++step) {
     SCOPED_TRACE(absl::StrCat("step ", step));
-    switch (random_() % 9) {
+    switch (random_() % 10) {
       case 0:
         CheckGet();
         break;
@@ -250,6 +300,12 @@ TEST_P(ShardModel, EqualsAMap) {
         break;
       case 4:
         if (random_() % 5 == 0) CheckRestart();
+        break;
+      case 5:
+        UpdateSome();
+        break;
+      case 6:
+        if (random_() % 6 == 0) DeleteByFilter();
         break;
       default:
         WriteSome();

@@ -444,11 +444,13 @@ TEST(Shard, MissingAttributesAreDataLossNotAbsence) {
   scan.with_vectors = false;
   SearchRequest search = SearchFor({2}, 1);
   EXPECT_TRUE(shard->Search(search).ok()) << "vectors alone are whole";
+  SearchRequest filtered = search;
+  filtered.filter = filter;
   search.with_attributes.all = true;
   for (const absl::Status& status :
-       {shard->Search(search).status(), shard->Get({2}).status(),
-        shard->Count(filter).status(), shard->ScanAll(WholeScan()).status(),
-        shard->ScanAll(scan).status()}) {
+       {shard->Search(search).status(), shard->Search(filtered).status(),
+        shard->Get({2}).status(), shard->Count(filter).status(),
+        shard->ScanAll(WholeScan()).status(), shard->ScanAll(scan).status()}) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   }
   EXPECT_TRUE(absl::StrContains(shard->Get({2}).status().message(), "id 2"));

@@ -154,7 +154,7 @@ absl::StatusOr<ShardSearchReply> ReplyTo(const SearchInPass& search,
 
 std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
     const CollectionSnapshot& snapshot, absl::Span<const SearchInPass> searches,
-    const Limits& limits, WorkQueue* queue) {
+    const Limits& limits, WorkQueue* queue, const FilteredRows* filtered) {
   const absl::Time start = absl::Now();
   const CollectionSpec& spec = snapshot.spec();
   std::vector<absl::StatusOr<ShardSearchReply>> replies(searches.size());
@@ -167,7 +167,7 @@ std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
   const auto n = static_cast<int64_t>(admitted.rows.size()) / spec.dimension;
   const ScanQueries queries(
       spec.metric, {admitted.rows.data(), n, spec.dimension, spec.dimension});
-  SearchPass pass(snapshot, queries, admitted.parts);
+  SearchPass pass(snapshot, queries, admitted.parts, filtered);
   pass.Run(queue);
   for (size_t i = 0; i < admitted.parts.size(); ++i) {
     const SearchInPass& search = searches[admitted.searches[i]];
@@ -187,9 +187,10 @@ std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
 absl::StatusOr<ShardSearchReply> SearchSnapshot(
     const CollectionSnapshot& snapshot, const SearchRequest& request,
     const Limits& limits, const CallContext& call, ReplyBudget* budget,
-    WorkQueue* queue) {
+    WorkQueue* queue, const FilteredRows* filtered) {
   const SearchInPass search = {&request, call, budget};
-  return std::move(SearchSnapshot(snapshot, {&search, 1}, limits, queue)[0]);
+  return std::move(
+      SearchSnapshot(snapshot, {&search, 1}, limits, queue, filtered)[0]);
 }
 
 }  // namespace coterie

@@ -15,6 +15,7 @@
 #include "api/limits.h"
 #include "api/search.h"
 #include "shard/collection_state.h"
+#include "shard/filtered_rows.h"
 #include "shard/reply_budget.h"
 #include "shard/work_queue.h"
 
@@ -29,7 +30,9 @@ struct SearchInPass {
 
 // A reply to each search, in order, after one pass over the rows for all: fills
 // rows_live, slots, results (with vectors if asked, without attributes),
-// accounts and the scan's times. Called by work of the queue.
+// accounts and the scan's times. Called by work of the queue. `filtered`: what
+// the filter of the searches admits of the snapshot (FilterRows); null if they
+// have none. REQUIRES: all have the same filter.
 //
 // INVALID_ARGUMENT naming the query if it is no vector, has another dimension
 // than the collection or is not admitted by its metric; also for k and the
@@ -40,13 +43,14 @@ struct SearchInPass {
 // O(rows x dimension x queries) over the idle threads of `queue`.
 std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
     const CollectionSnapshot& snapshot, absl::Span<const SearchInPass> searches,
-    const Limits& limits, WorkQueue* queue);
+    const Limits& limits, WorkQueue* queue,
+    const FilteredRows* filtered = nullptr);
 
 // The same for one search.
 absl::StatusOr<ShardSearchReply> SearchSnapshot(
     const CollectionSnapshot& snapshot, const SearchRequest& request,
     const Limits& limits, const CallContext& call, ReplyBudget* budget,
-    WorkQueue* queue);
+    WorkQueue* queue, const FilteredRows* filtered = nullptr);
 
 }  // namespace coterie
 

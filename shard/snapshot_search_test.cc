@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "shard/filtered_rows.h"
 #include "shard/search_pass.h"
 #include "shard/shard_testing.h"
 
@@ -61,12 +63,13 @@ SearchRequest Request(std::vector<std::vector<float>> queries, int64_t k) {
   return request;
 }
 
-absl::StatusOr<ShardSearchReply> Search(const CollectionSnapshot& snapshot,
-                                        const SearchRequest& request,
-                                        WorkQueue* queue,
-                                        const CallContext& call = {}) {
+absl::StatusOr<ShardSearchReply> Search(
+    const CollectionSnapshot& snapshot, const SearchRequest& request,
+    WorkQueue* queue, const CallContext& call = {},
+    const FilteredRows* filtered = nullptr) {
   ReplyBudget budget(1 << 20);
-  return SearchSnapshot(snapshot, request, Limits(), call, &budget, queue);
+  return SearchSnapshot(snapshot, request, Limits(), call, &budget, queue,
+                        filtered);
 }
 
 std::vector<Neighbor> NeighborsOf(const std::vector<Hit>& hits) {
@@ -97,6 +100,67 @@ INSTANTIATE_TEST_SUITE_P(Metrics, SnapshotSearch,
                          ::testing::Values(Metric::kSquaredL2,
                                            Metric::kInnerProduct,
                                            Metric::kCosine));
+
+// From one row in a thousand to half of them: read one by one, or masked.
+TEST_P(SnapshotSearch, FiltersBeforeTheCut) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  constexpr int64_t kDimension = 20;
+  CollectionState state(TestCollection("c", 1, kDimension, GetParam(), 5), 0,
+                        {.tail_rows = 2000});
+  std::map<PointId, std::vector<float>> model;
+  std::map<PointId, int64_t> numbers;
+  for (int64_t sequence = 1; sequence <= 6000; ++sequence) {
+    const PointId id = random_() % 4000;
+    const auto number = static_cast<int64_t>(random_() % 1000);
+    const Attributes attributes = {{"n", number}, {"t", std::string("x")}};
+    if (random_() % 9 == 0) {
+      state.Delete(id, sequence);
+      model.erase(id);
+      continue;
+    }
+    if (random_() % 3 == 0 && model.count(id) > 0) {
+      state.SetAttributes(id, attributes);
+    } else {
+      model[id] = RandomVector(kDimension, random_);
+      state.Upsert(id, model[id], sequence, attributes);
+    }
+    numbers[id] = number;
+    if (sequence % 1000 == 0) state.Maintain();
+  }
+  const auto snapshot = state.Publish(6000);
+  for (const double below : {1.0, 10.0, 100.0, 500.0}) {
+    SearchRequest request = Request(Queries(kDimension), 7);
+    request.filter.must.push_back(RangeCondition{"n", {}, {{below, false}}});
+    request.filter.must.push_back(MatchCondition{"t", {std::string("x")}});
+    std::map<PointId, std::vector<float>> admitted;
+    for (const auto& [id, vector] : model) {
+      if (static_cast<double>(numbers[id]) < below) admitted[id] = vector;
+    }
+    const auto filtered =
+        FilterRows(*snapshot, request.filter, CallContext(),
+                   [](absl::Span<const PointId>)
+                       -> absl::StatusOr<std::vector<Attributes>> {
+                     return absl::InternalError("no records are needed");
+                   });
+    ASSERT_TRUE(filtered.ok()) << filtered.status();
+    EXPECT_EQ(filtered->count, static_cast<int64_t>(admitted.size()));
+    for (WorkQueue* queue : {&one_, &three_}) {
+      const auto reply = Search(*snapshot, request, queue, {}, &*filtered);
+      ASSERT_TRUE(reply.ok()) << reply.status();
+      for (size_t i = 0; i < request.queries.size(); ++i) {
+        const auto& query = std::get<std::vector<float>>(request.queries[i]);
+        ASSERT_EQ(NeighborsOf(reply->results[i]),
+                  CanonicalSearch(GetParam(), admitted, query, 7))
+            << "below " << below;
+        const QueryAccount& account = reply->accounts[i];
+        EXPECT_EQ(account.filtered,
+                  static_cast<int64_t>(model.size() - admitted.size()));
+        EXPECT_EQ(account.evaluated + account.ruled_out + account.filtered,
+                  reply->rows_live);
+      }
+    }
+  }
+}
 
 TEST_P(SnapshotSearch, EqualsACanonicalScanOnAnyNumberOfThreads) {
   SCOPED_TRACE(absl::StrCat("SEED=", seed_));

@@ -1,6 +1,7 @@
 #include "shard/stored_points.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -124,6 +125,39 @@ absl::Status FillAttributes(RecordStore* store, const ReadView& view,
   return absl::OkStatus();
 }
 
+absl::StatusOr<GetReply> ReadPoints(RecordStore* store, const ReadView& view,
+                                    const GetRequest& request,
+                                    const CallContext& call,
+                                    ReplyBudget* budget) {
+  GetReply reply;
+  std::vector<PointId> found;
+  for (const PointId id : request.ids) {
+    const auto vector = view.rows->Find(id);
+    if (!vector.has_value()) {
+      reply.missing.push_back(id);
+      continue;
+    }
+    Point point;
+    point.id = id;
+    if (request.with_vectors) {
+      const absl::Status status =
+          budget->Take(static_cast<int64_t>(vector->size() * sizeof(float)));
+      if (!status.ok()) return status;
+      point.vector.assign(vector->begin(), vector->end());
+    }
+    reply.points.push_back(std::move(point));
+    found.push_back(id);
+  }
+  if (request.with_attributes.none()) return reply;
+  auto attributes =
+      ReadAttributes(store, view, found, request.with_attributes, call, budget);
+  if (!attributes.ok()) return attributes.status();
+  for (size_t i = 0; i < found.size(); ++i) {
+    reply.points[i].attributes = std::move((*attributes)[i]);
+  }
+  return reply;
+}
+
 absl::Status VisitAttributes(
     RecordStore* store, const ReadView& view, const CallContext& call,
     absl::FunctionRef<void(PointId, const Attributes&)> visit) {
@@ -150,16 +184,18 @@ absl::Status VisitAttributes(
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
-                                      const Filter& filter,
-                                      const CallContext& call) {
-  int64_t admitted = 0;
-  const absl::Status visited = VisitAttributes(
-      store, view, call, [&](PointId id, const Attributes& attributes) {
-        if (Admits(filter, id, attributes)) ++admitted;
+absl::StatusOr<FilteredRows> AdmittedRows(RecordStore* store,
+                                          const ReadView& view,
+                                          const Filter& filter,
+                                          const CallContext& call) {
+  AttributeSelector all;
+  all.all = true;
+  return FilterRows(
+      *view.rows, filter, call, [&](absl::Span<const PointId> ids) {
+        // Of records, of which few are held at a time; not of a reply.
+        ReplyBudget budget(std::numeric_limits<int64_t>::max());
+        return ReadAttributes(store, view, ids, all, call, &budget);
       });
-  if (!visited.ok()) return visited;
-  return admitted;
 }
 
 bool InSlice(PointId id, int32_t slot, int32_t slots, int32_t slice,

@@ -21,6 +21,7 @@
 #include "api/point.h"
 #include "api/search.h"
 #include "api/shard_messages.h"
+#include "shard/filtered_rows.h"
 #include "shard/partition.h"
 #include "shard/record_store.h"
 #include "shard/reply_budget.h"
@@ -41,17 +42,25 @@ absl::Status FillAttributes(RecordStore* store, const ReadView& view,
                             const CallContext& call, ReplyBudget* budget,
                             std::vector<std::vector<Hit>>* results);
 
+// The points asked for, as far as they live; ids of others are listed.
+// RESOURCE_EXHAUSTED beyond the budget; as ReadAttributes.
+absl::StatusOr<GetReply> ReadPoints(RecordStore* store, const ReadView& view,
+                                    const GetRequest& request,
+                                    const CallContext& call,
+                                    ReplyBudget* budget);
+
 // Calls visit(id, attributes) for every point of the view. CANCELLED or
 // DEADLINE_EXCEEDED soon after the call ends.
 absl::Status VisitAttributes(
     RecordStore* store, const ReadView& view, const CallContext& call,
     absl::FunctionRef<void(PointId, const Attributes&)> visit);
 
-// Points that the filter admits. CANCELLED or DEADLINE_EXCEEDED soon after the
-// call ends. O(points x conditions), reading every attribute set.
-absl::StatusOr<int64_t> CountAdmitted(RecordStore* store, const ReadView& view,
-                                      const Filter& filter,
-                                      const CallContext& call);
+// The rows of the view that the filter admits; records are read where memory
+// does not hold what it asks (shard/filtered_rows.h).
+absl::StatusOr<FilteredRows> AdmittedRows(RecordStore* store,
+                                          const ReadView& view,
+                                          const Filter& filter,
+                                          const CallContext& call);
 
 // Whether a point belongs to a slice. Slice i of n holds the i-th n-th of all
 // (slot, hash) pairs in order: slices are disjoint, together they are the

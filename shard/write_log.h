@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "api/call.h"
+#include "api/filter.h"
 #include "api/point.h"
 #include "api/shard_messages.h"
 #include "index/vectors.h"
@@ -37,6 +38,9 @@ struct SlotMutations {
   std::vector<Point> upserts;
   std::vector<PointId> deletes;
   std::vector<AttributeUpdate> updates = {};
+  // With LogEntry::where: the writes that the slot had seen when `deletes` were
+  // found.
+  int64_t seen_offset = 0;
 };
 
 struct LogEntry {
@@ -45,6 +49,9 @@ struct LogEntry {
   AttributeMode mode = AttributeMode::kMerge;  // of updates
   // Slots that have applied it, or a later one of its client, skip the entry.
   std::optional<RequestId> request = {};
+  // Not empty: deletes are of points that it admits, and those that it does not
+  // admit any more stay.
+  Filter where = {};
 
   // What it takes in memory and on disk, about.
   int64_t Bytes() const;

@@ -45,6 +45,8 @@ none "FAISS is used outside index:faiss_flat" \
   "rdeps(//..., @system//:faiss, 1) except (@system//:faiss + //index:faiss_flat)"
 none "RocksDB is used outside shard:record_store and its faulty disk" \
   "rdeps(//..., @system//:rocksdb, 1) except (@system//:rocksdb + //shard:record_store + //shard:faulty_disk)"
+none "CRoaring is used outside shard:attribute_columns" \
+  "rdeps(//..., @system//:roaring, 1) except (@system//:roaring + //shard:attribute_columns)"
 none "gRPC or protobuf is used outside the edges" \
   "(rdeps(//..., $wire, 1) except $wire) intersect ($index + ($shard except //shard:service) + //coordinator:core)"
 

@@ -14,7 +14,7 @@ packages=(
   bazel-bootstrap bazel-rules-java bazel-rules-proto bazel-platforms
   g++ git clang libclang-rt-dev clang-format clang-tidy pkg-config ca-certificates make
   libgrpc++-dev libgrpc-dev grpc-proto protobuf-compiler protobuf-compiler-grpc
-  libprotobuf-dev libabsl-dev librocksdb-dev libcli11-dev zlib1g-dev
+  libprotobuf-dev libabsl-dev librocksdb-dev libroaring-dev libcli11-dev zlib1g-dev
   libfaiss-dev libopenblas-dev libeigen3-dev libgomp1
   prometheus-cpp-dev libcivetweb-dev curl
   libgtest-dev libgmock-dev libbenchmark-dev
