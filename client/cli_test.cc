@@ -15,6 +15,7 @@
 namespace coterie {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -75,6 +76,11 @@ TEST_F(Cli, WrongUsageIsCode1WithAdviceAndSendsNothing) {
       {"import", "w", "f.npy", "--as", "word"},
       {"import", "w", "f.npy", "--first-id", "-1"},
       {"count", "w", "--timeout", "30"},
+      {"count", "w", "--where", "=x"},
+      {"delete", "w"},
+      {"delete", "w", "1", "--where", "a=b"},
+      {"delete", "w", "1", "--dry-run"},
+      {"search", "w", "--id", "1", "--where", "a>b"},
       {"drop", "w"},
   };
   for (const std::vector<std::string>& arguments : cases) {
@@ -217,6 +223,19 @@ TEST_F(Cli, DeleteCountsWhatWasThere) {
             "deleted 2 points of 3 named\n");
   EXPECT_EQ(Must({"delete", "plane", "1"}).out,
             "deleted 0 points of 1 named\n");
+  EXPECT_EQ(Must({"count", "plane"}).out, "4\n");
+}
+
+TEST_F(Cli, WhereChoosesPointsByTheirAttributes) {
+  MakePlane();
+  EXPECT_EQ(Must({"count", "plane", "--where", "word=a,c,x"}).out, "2\n");
+  EXPECT_THAT(Must({"search", "plane", "--id", "0", "--where", "word=c"}).out,
+              AllOf(HasSubstr("4.0"), Not(HasSubstr("0.000"))));
+  EXPECT_EQ(Must({"delete", "plane", "--where", "word=a,b", "--dry-run"}).out,
+            "would delete 2 points\n");
+  EXPECT_EQ(Must({"count", "plane"}).out, "6\n");
+  EXPECT_EQ(Must({"delete", "plane", "--where", "word=a,b"}).out,
+            "deleted 2 points\n");
   EXPECT_EQ(Must({"count", "plane"}).out, "4\n");
 }
 

@@ -304,6 +304,15 @@ grpc::Status FakeServer::Delete(grpc::ServerContext* context,
   for (const uint64_t id : request->ids()) {
     deleted += static_cast<int64_t>((*stored)->points.erase(id));
   }
+  auto& points = (*stored)->points;
+  for (auto at = points.begin(); request->has_filter() && at != points.end();) {
+    if (!Admits(request->filter(), at->second)) {
+      ++at;
+      continue;
+    }
+    ++deleted;
+    at = request->dry_run() ? std::next(at) : points.erase(at);
+  }
   reply->set_deleted(deleted);
   return grpc::Status::OK;
 }
@@ -341,7 +350,11 @@ grpc::Status FakeServer::Count(grpc::ServerContext* context,
   if (!status.ok()) return ToGrpcStatus(status);
   absl::StatusOr<Stored*> stored = Find(request->collection());
   if (!stored.ok()) return ToGrpcStatus(stored.status());
-  reply->set_count(static_cast<int64_t>((*stored)->points.size()));
+  const auto& points = (*stored)->points;
+  reply->set_count(
+      std::count_if(points.begin(), points.end(), [&](const auto& point) {
+        return Admits(request->filter(), point.second);
+      }));
   return grpc::Status::OK;
 }
 
@@ -396,6 +409,7 @@ grpc::Status FakeServer::Search(grpc::ServerContext* context,
   for (const auto& [id, point] : points) {
     const double distance = SquaredL2(wanted, Floats(point.vector()));
     if (request->has_radius() && distance > request->radius()) continue;
+    if (!Admits(request->filter(), point)) continue;
     order.emplace_back(distance, id);
   }
   std::sort(order.begin(), order.end());

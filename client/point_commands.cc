@@ -1,4 +1,4 @@
-// get, delete and count: points by id.
+// get, delete and count: points by id or by attributes.
 
 #include <CLI/App.hpp>
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "client/numbers.h"
 #include "client/point_text.h"
 #include "client/table.h"
+#include "client/where.h"
 
 namespace coterie {
 namespace {
@@ -27,11 +28,13 @@ printed all the same.)";
 
 constexpr char kDeleteHelp[] = R"(Examples:
   coterie delete words 17 42
+  coterie delete words --where lang=en --where 'year<1990' --dry-run
 
 Ids that are not stored are ignored: repeating a delete is harmless.)";
 
 constexpr char kCountHelp[] = R"(Examples:
   coterie count words
+  coterie count words --where lang=en
   test $(coterie count words) -eq 10000)";
 
 absl::StatusOr<std::vector<uint64_t>> ParseIds(
@@ -46,6 +49,20 @@ absl::StatusOr<std::vector<uint64_t>> ParseIds(
     ids.push_back(*id);
   }
   return ids;
+}
+
+// The conditions of --where; none if it was not given.
+absl::StatusOr<v1::Filter> FilterOf(const std::vector<std::string>& where) {
+  absl::StatusOr<v1::Filter> filter = ParseWhere(where);
+  if (filter.ok()) return filter;
+  return UsageError(filter.status().message(), "Like this: --where lang=en");
+}
+
+void AddWhere(CLI::App* command, std::vector<std::string>* where) {
+  command
+      ->add_option("--where", *where,
+                   "Points that this holds of; repeat for more")
+      ->allow_extra_args(false);
 }
 
 class GetCommand : public Command {
@@ -124,10 +141,14 @@ class GetCommand : public Command {
 class DeleteCommand : public Command {
  public:
   CLI::App* Register(CLI::App* app) override {
-    CLI::App* command = app->add_subcommand("delete", "Delete points by id");
+    CLI::App* command =
+        app->add_subcommand("delete", "Delete points by id or by attributes");
     command->add_option("NAME", collection_, "Collection")->required();
-    command->add_option("ID", ids_, "Ids, at most 4096")->required();
-    command->footer(kDeleteHelp);
+    command->add_option("ID", ids_, "Ids, at most 4096");
+    AddWhere(command, &where_);
+    command->add_flag("--dry-run,--dry_run", dry_run_,
+                      "With --where: only say how many would be deleted");
+    command->footer(absl::StrCat(kDeleteHelp, "\n\n", kWhereHelp));
     return command;
   }
 
@@ -135,9 +156,19 @@ class DeleteCommand : public Command {
     session->set_default_timeout(absl::Seconds(60));
     absl::StatusOr<std::vector<uint64_t>> ids = ParseIds(ids_);
     if (!ids.ok()) return ids.status();
+    absl::StatusOr<v1::Filter> filter = FilterOf(where_);
+    if (!filter.ok()) return filter.status();
+    if (ids_.empty() == where_.empty() || (dry_run_ && where_.empty())) {
+      return UsageError(
+          where_.empty() && dry_run_ ? "--dry-run goes with --where"
+                                     : "give either ids or --where",
+          "Like this: coterie delete words --where lang=en --dry-run");
+    }
     v1::DeleteRequest request;
     request.set_collection(collection_);
     request.mutable_ids()->Assign(ids->begin(), ids->end());
+    if (!where_.empty()) *request.mutable_filter() = *std::move(filter);
+    request.set_dry_run(dry_run_);
     absl::StatusOr<v1::DeleteResponse> response =
         session->Call(session->stubs().points,
                       &v1::PointService::StubInterface::Delete, request);
@@ -147,8 +178,12 @@ class DeleteCommand : public Command {
     if (session->json()) {
       session->PrintJson(*response);
     } else {
-      session->out() << "deleted " << Plural(response->deleted(), "point")
-                     << " of " << WithCommas(request.ids_size()) << " named\n";
+      session->out() << (dry_run_ ? "would delete " : "deleted ")
+                     << Plural(response->deleted(), "point");
+      if (where_.empty()) {
+        session->out() << " of " << WithCommas(request.ids_size()) << " named";
+      }
+      session->out() << '\n';
     }
     return absl::OkStatus();
   }
@@ -156,6 +191,8 @@ class DeleteCommand : public Command {
  private:
   std::string collection_;
   std::vector<std::string> ids_;
+  std::vector<std::string> where_;
+  bool dry_run_ = false;
 };
 
 class CountCommand : public Command {
@@ -164,13 +201,17 @@ class CountCommand : public Command {
     CLI::App* command =
         app->add_subcommand("count", "Print the number of points");
     command->add_option("NAME", collection_, "Collection")->required();
-    command->footer(kCountHelp);
+    AddWhere(command, &where_);
+    command->footer(absl::StrCat(kCountHelp, "\n\n", kWhereHelp));
     return command;
   }
 
   absl::Status Run(Session* session) override {
+    absl::StatusOr<v1::Filter> filter = FilterOf(where_);
+    if (!filter.ok()) return filter.status();
     v1::CountRequest request;
     request.set_collection(collection_);
+    if (!where_.empty()) *request.mutable_filter() = *std::move(filter);
     absl::StatusOr<v1::CountResponse> response =
         session->Call(session->stubs().points,
                       &v1::PointService::StubInterface::Count, request);
@@ -188,6 +229,7 @@ class CountCommand : public Command {
 
  private:
   std::string collection_;
+  std::vector<std::string> where_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "client/point_text.h"
 #include "client/printable.h"
 #include "client/search_output.h"
+#include "client/where.h"
 
 namespace coterie {
 namespace {
@@ -27,6 +28,7 @@ constexpr char kHelp[] = R"(Examples:
   coterie search words --id 17 --radius 0.4
   coterie search pixels --vector-file image.npy --profile
   coterie search plane --vector=-0.5,2 -k 3
+  coterie search words --near king --where lang=en --where 'year>=1990'
 
 The query is exactly one of --vector, --vector-file, --id and --near. --near
 reads attributes until a point has the text: "word", then "text", unless
@@ -53,6 +55,10 @@ class SearchCommand : public Command {
         ->add_option("--radius", radius_,
                      "All points within this distance, instead of -k")
         ->excludes(k);
+    command
+        ->add_option("--where", where_,
+                     "Only points that this holds of; repeat for more")
+        ->allow_extra_args(false);
     command->add_option("--show", show_, "Only this attribute; repeat for more")
         ->allow_extra_args(false);
     command->add_flag("--with-vectors", with_vectors_, "Print vectors as well");
@@ -60,7 +66,7 @@ class SearchCommand : public Command {
                       "Print the certificate and where time went");
     command->add_flag("--allow-partial", allow_partial_,
                       "Answer also while shards are down, saying so");
-    command->footer(kHelp);
+    command->footer(absl::StrCat(kHelp, "\n\n", kWhereHelp));
     return command;
   }
 
@@ -119,6 +125,11 @@ class SearchCommand : public Command {
     } else {
       request.set_k(k_);
     }
+    absl::StatusOr<v1::Filter> where = ParseWhere(where_);
+    if (!where.ok()) {
+      return UsageError(where.status().message(), "Like this: --where lang=en");
+    }
+    if (!where_.empty()) *request.mutable_filter() = *std::move(where);
     request.mutable_exact();
     request.set_with_vectors(with_vectors_);
     *request.mutable_with_attributes() = SelectAttributes(show_);
@@ -225,6 +236,7 @@ class SearchCommand : public Command {
   std::optional<std::string> attribute_;
   int32_t k_ = 10;
   std::optional<double> radius_;
+  std::vector<std::string> where_;
   std::vector<std::string> show_;
   bool with_vectors_ = false;
   bool profile_ = false;
