@@ -266,7 +266,8 @@ TEST(ShardConcurrency, AFullQueueAnswersAtOnce) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_TRUE(RetryAfterOf(status).has_value());
   const std::vector<QueueState> queues = shard.Describe().queues;
-  ASSERT_EQ(queues.size(), 2u) << "Describe does not queue";
+  ASSERT_EQ(queues.size(), static_cast<size_t>(kWorkClasses))
+      << "Describe does not queue";
   EXPECT_EQ(queues[0].length, 2);
   EXPECT_EQ(queues[0].refused, 1);
   EXPECT_EQ(queues[1].length, 2);
