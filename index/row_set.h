@@ -7,6 +7,7 @@
 #ifndef COTERIE_INDEX_ROW_SET_H_
 #define COTERIE_INDEX_ROW_SET_H_
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -35,10 +36,17 @@ class RowSet {
   void Add(int64_t row) { words_[Word(row)] |= Bit(row); }
   void Remove(int64_t row) { words_[Word(row)] &= ~Bit(row); }
 
-  void AddAll() {
-    for (uint64_t& word : words_) word = ~uint64_t{0};
-    if (size_ % 64 != 0) words_.back() = ~(~uint64_t{0} << (size_ % 64));
+  // Rows [begin, end). REQUIRES: 0 <= begin <= end <= size.
+  // O((end - begin) / 64).
+  void AddRange(int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t shift = begin % 64;
+      const int64_t count = std::min<int64_t>(64 - shift, end - begin);
+      words_[Word(begin)] |= (~uint64_t{0} >> (64 - count)) << shift;
+      begin += count;
+    }
   }
+  void AddAll() { AddRange(0, size_); }
 
   void UnionWith(const RowSet& other) {
     assert(size_ == other.size_);

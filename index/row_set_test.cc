@@ -71,6 +71,25 @@ TEST(RowSet, AgreesWithASetOfNumbers) {
   }
 }
 
+TEST(RowSet, RangesAreTheirRows) {
+  for (const int64_t begin : {0, 1, 63, 64, 100}) {
+    for (const int64_t end : {100, 127, 128, 129, 200}) {
+      RowSet set(200);
+      set.AddRange(begin, end);
+      EXPECT_EQ(set.Count(), end - begin);
+      for (int64_t row = 0; row < 200; ++row) {
+        ASSERT_EQ(set.Contains(row), begin <= row && row < end) << row;
+      }
+    }
+  }
+  RowSet set(200);
+  set.AddRange(5, 7);
+  set.AddRange(64, 200);
+  EXPECT_EQ(set.CountIn(0, 64), 2);
+  EXPECT_EQ(set.CountIn(64, 200), 136);
+  EXPECT_EQ(set.CountIn(128, 128), 0);
+}
+
 TEST(RowSet, NoBitmapAdmitsAll) {
   RowSet set(70);
   set.AddAll();

@@ -32,25 +32,31 @@ inline constexpr int64_t kColumnBytes = 512;
 // Adds the rows of a bitmap. Dense pieces are taken a word at a time.
 inline void AddRows(const Roaring& bitmap, RowSet* rows) {
   const roaring_array_t& pieces = bitmap.roaring.high_low_container;
-  std::vector<uint32_t> values;
   for (int32_t i = 0; i < pieces.size; ++i) {
     uint8_t type = pieces.typecodes[i];
     const void* const piece =
         container_unwrap_shared(pieces.containers[i], &type);
     const int64_t first = int64_t{pieces.keys[i]} << 16;
+    uint64_t* const out = rows->mutable_words() + first / 64;
     if (type == BITSET_CONTAINER_TYPE_CODE) {
       const uint64_t* const words =
           static_cast<const bitset_container_t*>(piece)->array;
       const int64_t count = std::min<int64_t>(BITSET_CONTAINER_SIZE_IN_WORDS,
                                               rows->word_count() - first / 64);
-      uint64_t* const out = rows->mutable_words() + first / 64;
       for (int64_t w = 0; w < count; ++w) out[w] |= words[w];
-      continue;
+    } else if (type == RUN_CONTAINER_TYPE_CODE) {
+      const auto* const runs = static_cast<const run_container_t*>(piece);
+      for (int32_t r = 0; r < runs->n_runs; ++r) {
+        const int64_t begin = first + runs->runs[r].value;
+        rows->AddRange(begin, begin + runs->runs[r].length + 1);
+      }
+    } else {
+      const auto* const array = static_cast<const array_container_t*>(piece);
+      for (int32_t r = 0; r < array->cardinality; ++r) {
+        const uint16_t row = array->array[r];
+        out[row / 64] |= uint64_t{1} << (row % 64);
+      }
     }
-    values.resize(static_cast<size_t>(container_get_cardinality(piece, type)));
-    container_to_uint32_array(values.data(), piece, type,
-                              static_cast<uint32_t>(first));
-    for (const uint32_t value : values) rows->Add(value);
   }
 }
 
