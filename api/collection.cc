@@ -63,7 +63,61 @@ bool IsMetric(Metric metric) {
   return false;
 }
 
+absl::Status CheckIndexes(const std::vector<IndexSpec>& indexes) {
+  for (size_t i = 0; i < indexes.size(); ++i) {
+    const std::string field = absl::StrCat("collection.indexes[", i, "]");
+    const absl::Status status = ValidateIndex(indexes[i]);
+    if (!status.ok()) return InvalidField(field, status.message());
+    for (size_t j = 0; j < i; ++j) {
+      if (indexes[j].kind != indexes[i].kind) continue;
+      return InvalidField(
+          field, absl::StrCat(IndexKindName(indexes[i].kind),
+                              ": collection.indexes[", j,
+                              "] is of this kind already, and a collection has "
+                              "at most one of each"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::string_view IndexKindName(IndexKind kind) {
+  return kind == IndexKind::kTree ? "tree" : "lsh";
+}
+
+absl::Status ValidateIndex(const IndexSpec& index) {
+  if (index.kind == IndexKind::kTree) {
+    return index == IndexSpec{IndexKind::kTree}
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("a tree has nothing to set");
+  }
+  if (index.kind != IndexKind::kLsh) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(static_cast<int>(index.kind), " is no kind of index"));
+  }
+  constexpr int32_t kLeast = IndexSpec::kSketchBytes + IndexSpec::kTableBytes;
+  constexpr int32_t kMost =
+      IndexSpec::kSketchBytes + IndexSpec::kTableBytes * IndexSpec::kMostTables;
+  if (index.bytes_per_row < kLeast || index.bytes_per_row > kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lsh.bytes_per_row: ", index.bytes_per_row, " is not in ",
+                     kLeast, "..", kMost));
+  }
+  // Written so that NaN fails too.
+  if (!(index.target_recall > 0 && index.target_recall < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lsh.target_recall: ", index.target_recall, " is not in (0, 1)"));
+  }
+  return absl::OkStatus();
+}
+
+const IndexSpec* CollectionSpec::FindIndex(IndexKind kind) const {
+  const auto found = std::find_if(
+      indexes.begin(), indexes.end(),
+      [kind](const IndexSpec& index) { return index.kind == kind; });
+  return found == indexes.end() ? nullptr : &*found;
+}
 
 const CollectionSpec* Catalogue::Find(absl::string_view name) const {
   const auto it = std::lower_bound(
@@ -97,7 +151,8 @@ absl::Status ValidateCollection(const CollectionSpec& spec,
                                      " is not a metric: use SQUARED_L2, "
                                      "INNER_PRODUCT or COSINE"));
   }
-  return CheckRange("collection.slots", spec.slots, "slots", limits.slots);
+  status = CheckRange("collection.slots", spec.slots, "slots", limits.slots);
+  return status.ok() ? CheckIndexes(spec.indexes) : status;
 }
 
 }  // namespace coterie

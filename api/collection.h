@@ -16,6 +16,38 @@ namespace coterie {
 
 inline constexpr int32_t kDefaultSlots = 64;
 
+// Structures over sealed segments. Values are on disk and in file names.
+enum class IndexKind : uint8_t {
+  kTree = 1,
+  kLsh = 2,
+};
+
+// "tree" or "lsh".
+absl::string_view IndexKindName(IndexKind kind);
+
+struct IndexSpec {
+  // Of LSH: a sketch, and a table for each 4 bytes more.
+  static constexpr int32_t kSketchBytes = 64;
+  static constexpr int32_t kTableBytes = 4;
+  static constexpr int32_t kMostTables = 256;
+  static constexpr int32_t kDefaultBytesPerRow = 192;
+  static constexpr double kDefaultRecall = 0.9;
+
+  IndexKind kind = IndexKind::kTree;
+  // kLsh only; 0 otherwise.
+  int32_t bytes_per_row = 0;
+  double target_recall = 0;
+
+  int32_t tables() const {
+    return (bytes_per_row - kSketchBytes) / kTableBytes;
+  }
+
+  friend bool operator==(const IndexSpec&, const IndexSpec&) = default;
+};
+
+// OK if it is one that a collection can have; otherwise what is wrong with it.
+absl::Status ValidateIndex(const IndexSpec& index);
+
 struct CollectionSpec {
   std::string name;
   // Names the data on disk; never reused within a cluster, so a dropped and
@@ -26,6 +58,11 @@ struct CollectionSpec {
   int32_t slots = kDefaultSlots;
   // owner[s] is the shard that holds slot s. Given by the coordinator.
   std::vector<int32_t> owner;
+  // At most one of each kind.
+  std::vector<IndexSpec> indexes = {};
+
+  // Null if there is none of the kind.
+  const IndexSpec* FindIndex(IndexKind kind) const;
 
   friend bool operator==(const CollectionSpec&,
                          const CollectionSpec&) = default;
@@ -60,7 +97,7 @@ absl::Status ValidateCollectionReference(absl::string_view name,
                                          const Limits& limits);
 
 // As ValidateCollectionName for the whole schema, naming field, value and
-// limit.
+// limit; for an index, which.
 absl::Status ValidateCollection(const CollectionSpec& spec,
                                 const Limits& limits);
 

@@ -38,6 +38,52 @@ v1::Metric EncodeMetric(Metric metric) {
   return v1::METRIC_UNSPECIFIED;
 }
 
+absl::StatusOr<IndexSpec> DecodeIndex(const v1::IndexSpec& index,
+                                      const std::string& field) {
+  IndexSpec spec;
+  switch (index.kind_case()) {
+    case v1::IndexSpec::kTree:
+      spec.kind = IndexKind::kTree;
+      return spec;
+    case v1::IndexSpec::kLsh:
+      spec.kind = IndexKind::kLsh;
+      spec.bytes_per_row = index.lsh().bytes_per_row() == 0
+                               ? IndexSpec::kDefaultBytesPerRow
+                               : index.lsh().bytes_per_row();
+      spec.target_recall = index.lsh().target_recall() == 0
+                               ? IndexSpec::kDefaultRecall
+                               : index.lsh().target_recall();
+      return spec;
+    case v1::IndexSpec::KIND_NOT_SET:
+      break;
+  }
+  return InvalidField(field, "not set: give tree or lsh");
+}
+
+void EncodeIndex(const IndexSpec& spec, v1::IndexSpec* out) {
+  if (spec.kind == IndexKind::kTree) {
+    out->mutable_tree();
+    return;
+  }
+  out->mutable_lsh()->set_bytes_per_row(spec.bytes_per_row);
+  out->mutable_lsh()->set_target_recall(spec.target_recall);
+}
+
+v1::IndexState::Kind EncodeKind(IndexKind kind) {
+  return kind == IndexKind::kTree ? v1::IndexState::TREE : v1::IndexState::LSH;
+}
+
+void EncodeIndexState(const IndexState& state, v1::IndexState* out) {
+  out->set_kind(EncodeKind(state.kind));
+  out->set_segments(state.segments);
+  out->set_segments_ready(state.segments_ready);
+  out->set_rows(state.rows);
+  out->set_rows_ready(state.rows_ready);
+  out->set_bytes(state.bytes);
+  out->set_bytes_expected(state.bytes_expected);
+  out->set_note(state.note);
+}
+
 v1::ShardDescription::State EncodeState(ShardDescription::State state) {
   switch (state) {
     case ShardDescription::State::kServing:
@@ -65,6 +111,12 @@ absl::StatusOr<CollectionSpec> DecodeCollection(
     spec.slots =
         static_cast<int32_t>(std::min(int64_t{kDefaultSlots}, limits.slots));
   }
+  for (int i = 0; i < collection.indexes_size(); ++i) {
+    auto index = DecodeIndex(collection.indexes(i),
+                             absl::StrCat("collection.indexes[", i, "]"));
+    if (!index.ok()) return index.status();
+    spec.indexes.push_back(*index);
+  }
   const absl::Status status = ValidateCollection(spec, limits);
   if (!status.ok()) return status;
   return spec;
@@ -75,6 +127,9 @@ void EncodeCollection(const CollectionSpec& spec, v1::Collection* out) {
   out->set_dimension(spec.dimension);
   out->set_metric(EncodeMetric(spec.metric));
   out->set_slots(spec.slots);
+  for (const IndexSpec& index : spec.indexes) {
+    EncodeIndex(index, out->add_indexes());
+  }
 }
 
 void EncodeShardStats(const ShardCollectionStats& shard,
@@ -87,6 +142,9 @@ void EncodeShardStats(const ShardCollectionStats& shard,
   out->set_memory_bytes(shard.memory_bytes);
   out->set_slots(shard.slots);
   out->set_sequence(shard.sequence);
+  for (const IndexState& index : shard.indexes) {
+    EncodeIndexState(index, out->add_indexes());
+  }
 }
 
 void EncodeStats(const CollectionSpec& spec,

@@ -143,5 +143,40 @@ TEST(EncodeShard, WritesEveryField) {
   EXPECT_EQ(out.state(), v1::ShardDescription::SERVING);
 }
 
+TEST(DecodeCollection, IndexesGetTheirDefaults) {
+  const auto spec = Decode(R"(name: 'c' dimension: 3 metric: COSINE
+    indexes { tree {} } indexes { lsh {} })");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_EQ(spec->indexes.size(), 2U);
+  EXPECT_EQ(spec->indexes[0], IndexSpec{IndexKind::kTree});
+  EXPECT_EQ(spec->indexes[1], (IndexSpec{IndexKind::kLsh, 192, 0.9}));
+  EXPECT_EQ(spec->indexes[1].tables(), 32);
+  v1::Collection encoded;
+  EncodeCollection(*spec, &encoded);
+  const auto again = DecodeCollection(encoded, Limits());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *spec);
+}
+
+TEST(DecodeCollection, RefusesIndexesThatAreNone) {
+  const auto refused = [](const std::string& indexes) {
+    return Decode("name: 'c' dimension: 3 metric: COSINE " + indexes).status();
+  };
+  ExpectRefused(refused("indexes {}"), "collection.indexes[0]", {"not set"});
+  ExpectRefused(refused("indexes { tree {} } indexes { tree {} }"),
+                "collection.indexes[1]", {"tree", "at most one"});
+  ExpectRefused(refused("indexes { lsh { bytes_per_row: 67 } }"),
+                "collection.indexes[0]", {"67", "68..1088"});
+  ExpectRefused(refused("indexes { lsh { bytes_per_row: 1089 } }"),
+                "collection.indexes[0]", {"1089"});
+  ExpectRefused(refused("indexes { lsh { bytes_per_row: -4 } }"),
+                "collection.indexes[0]", {"-4"});
+  for (const char* recall : {"1", "-0.5", "nan", "inf"}) {
+    ExpectRefused(refused(std::string("indexes { lsh { target_recall: ") +
+                          recall + " } }"),
+                  "collection.indexes[0]", {"target_recall", "(0, 1)"});
+  }
+}
+
 }  // namespace
 }  // namespace coterie

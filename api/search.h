@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "api/collection.h"
 #include "api/filter.h"
 #include "api/link_use.h"
 #include "api/point.h"
@@ -23,6 +25,40 @@ struct PartialPolicy {
   double min_ratio = 1;  // kRequire only, (0, 1]
 };
 
+// How a shard looks for neighbours. 0 of a limit: none.
+struct ExactStrategy {
+  friend bool operator==(const ExactStrategy&, const ExactStrategy&) = default;
+};
+struct TreeStrategy {
+  int64_t max_leaves = 0;
+  double epsilon = 0;
+  double target_recall = 1;  // (0, 1]
+
+  friend bool operator==(const TreeStrategy&, const TreeStrategy&) = default;
+};
+struct LshStrategy {
+  double target_recall = 0;  // (0, 1]; 0: the index's
+  int64_t max_candidates = 0;
+
+  friend bool operator==(const LshStrategy&, const LshStrategy&) = default;
+};
+// Whatever a shard predicts to cost least.
+struct AutoStrategy {
+  double target_recall = 1;  // (0, 1]
+
+  friend bool operator==(const AutoStrategy&, const AutoStrategy&) = default;
+};
+using Strategy =
+    std::variant<ExactStrategy, TreeStrategy, LshStrategy, AutoStrategy>;
+
+// Whether every answer by it is that of a scan: certified if nothing fails.
+bool IsExact(const Strategy& strategy);
+
+// FAILED_PRECONDITION naming collection and kind if the strategy is of an index
+// that the collection does not have.
+absl::Status CheckStrategy(const Strategy& strategy,
+                           const CollectionSpec& spec);
+
 struct SearchRequest {
   std::string collection;
   // A vector, or the id of a stored point. Shards receive vectors only.
@@ -33,6 +69,7 @@ struct SearchRequest {
   // Set: all points within this distance (inclusive), at most k; k + 1 found
   // is RESOURCE_EXHAUSTED.
   std::optional<double> radius;
+  Strategy strategy;
   int64_t offset = 0;  // applied after the merge
   // Only points that it admits; before anything is cut.
   Filter filter;
@@ -40,6 +77,7 @@ struct SearchRequest {
   AttributeSelector with_attributes;
   PartialPolicy partial_policy;
   bool profile = false;
+  bool measure_recall = false;  // of no concern to shards
 };
 
 struct Hit {
@@ -56,12 +94,16 @@ struct SlotState {
   uint64_t id_checksum = 0;  // sum of SplitMix64(id) over live ids, mod 2^64
 };
 
-// rows_live = evaluated + ruled_out + filtered, or the certificate is void.
+// rows_live = evaluated + ruled_out + filtered, or the certificate is void;
+// with `unseen` it is so in any case.
 struct QueryAccount {
   int64_t evaluated = 0;
   int64_t ruled_out = 0;
   int64_t filtered = 0;
   int64_t rescored = 0;
+  int64_t unseen = 0;  // left out by the strategy's limits
+  int64_t leaves = 0;  // of trees, read
+  int64_t met = 0;     // in buckets, distinct
 };
 
 struct ShardTimes {
@@ -132,6 +174,7 @@ struct SearchReply {
   struct Result {
     std::vector<Hit> hits;
     bool exact = false;
+    std::optional<double> recall = {};  // with measure_recall
   };
   std::vector<Result> results;
   Coverage coverage;

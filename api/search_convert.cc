@@ -85,6 +85,12 @@ absl::Status DecodeExtent(const v1::SearchRequest& request,
   return InvalidField("k", "not set: give k or radius");
 }
 
+absl::Status CheckRecall(absl::string_view field, double recall) {
+  // Written so that NaN fails too.
+  if (recall > 0 && recall <= 1) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(recall, " is not in (0, 1]"));
+}
+
 absl::StatusOr<PartialPolicy> DecodePolicy(const v1::PartialPolicy& policy) {
   PartialPolicy decoded;
   switch (policy.kind_case()) {
@@ -142,6 +148,71 @@ absl::Status DecodeQueries(const v1::SearchRequest& request,
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<TreeStrategy> DecodeTree(const v1::TreeStrategy& tree) {
+  TreeStrategy decoded;
+  decoded.max_leaves = tree.max_leaves();
+  decoded.epsilon = tree.epsilon();
+  if (tree.target_recall() != 0) decoded.target_recall = tree.target_recall();
+  if (decoded.max_leaves < 0) {
+    return InvalidField("tree.max_leaves",
+                        absl::StrCat(decoded.max_leaves, " is negative"));
+  }
+  if (!std::isfinite(decoded.epsilon) || decoded.epsilon < 0) {
+    return InvalidField(
+        "tree.epsilon",
+        absl::StrCat(decoded.epsilon, " is not a finite number >= 0"));
+  }
+  const absl::Status status =
+      CheckRecall("tree.target_recall", decoded.target_recall);
+  if (!status.ok()) return status;
+  return decoded;
+}
+
+absl::StatusOr<LshStrategy> DecodeLsh(const v1::LshStrategy& lsh) {
+  LshStrategy decoded;
+  decoded.target_recall = lsh.target_recall();
+  decoded.max_candidates = lsh.max_candidates();
+  if (decoded.max_candidates < 0) {
+    return InvalidField("lsh.max_candidates",
+                        absl::StrCat(decoded.max_candidates, " is negative"));
+  }
+  if (decoded.target_recall != 0) {
+    const absl::Status status =
+        CheckRecall("lsh.target_recall", decoded.target_recall);
+    if (!status.ok()) return status;
+  }
+  return decoded;
+}
+
+// Of either request: their strategies have the same names.
+template <typename Request>
+absl::StatusOr<Strategy> DecodeOneof(const Request& request) {
+  switch (request.strategy_case()) {
+    case Request::kTree: {
+      absl::StatusOr<TreeStrategy> tree = DecodeTree(request.tree());
+      if (!tree.ok()) return tree.status();
+      return Strategy(*tree);
+    }
+    case Request::kLsh: {
+      absl::StatusOr<LshStrategy> lsh = DecodeLsh(request.lsh());
+      if (!lsh.ok()) return lsh.status();
+      return Strategy(*lsh);
+    }
+    case Request::kAuto: {
+      AutoStrategy decoded;
+      if (request.auto_().target_recall() != 0) {
+        decoded.target_recall = request.auto_().target_recall();
+      }
+      const absl::Status status =
+          CheckRecall("auto.target_recall", decoded.target_recall);
+      if (!status.ok()) return status;
+      return Strategy(decoded);
+    }
+    default:
+      return Strategy(ExactStrategy());
+  }
 }
 
 void EncodeHit(const Hit& hit, v1::Hit* out) {
@@ -206,6 +277,9 @@ absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
   decoded.collection = request.collection();
   status = DecodeExtent(request, limits, &decoded);
   if (!status.ok()) return status;
+  absl::StatusOr<Strategy> strategy = DecodeStrategy(request);
+  if (!strategy.ok()) return strategy.status();
+  decoded.strategy = *std::move(strategy);
   absl::StatusOr<PartialPolicy> policy = DecodePolicy(request.partial_policy());
   if (!policy.ok()) return policy.status();
   decoded.partial_policy = *policy;
@@ -215,6 +289,7 @@ absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
   decoded.with_attributes = *std::move(selector);
   decoded.with_vectors = request.with_vectors();
   decoded.profile = request.profile();
+  decoded.measure_recall = request.measure_recall();
   absl::StatusOr<Filter> filter =
       DecodeFilter(request.filter(), "filter", limits);
   if (!filter.ok()) return filter.status();
@@ -222,6 +297,27 @@ absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
   status = DecodeQueries(request, limits, &decoded);
   if (!status.ok()) return status;
   return decoded;
+}
+
+absl::StatusOr<Strategy> DecodeStrategy(const v1::SearchRequest& request) {
+  return DecodeOneof(request);
+}
+
+absl::StatusOr<Strategy> DecodeStrategy(const v1::ShardSearchRequest& request) {
+  return DecodeOneof(request);
+}
+
+void EncodeStrategy(const Strategy& strategy, v1::ShardSearchRequest* out) {
+  if (const auto* tree = std::get_if<TreeStrategy>(&strategy)) {
+    out->mutable_tree()->set_max_leaves(tree->max_leaves);
+    out->mutable_tree()->set_epsilon(tree->epsilon);
+    out->mutable_tree()->set_target_recall(tree->target_recall);
+  } else if (const auto* lsh = std::get_if<LshStrategy>(&strategy)) {
+    out->mutable_lsh()->set_target_recall(lsh->target_recall);
+    out->mutable_lsh()->set_max_candidates(lsh->max_candidates);
+  } else if (const auto* automatic = std::get_if<AutoStrategy>(&strategy)) {
+    out->mutable_auto_()->set_target_recall(automatic->target_recall);
+  }
 }
 
 void EncodeSlots(const std::vector<SlotState>& slots,
@@ -243,6 +339,9 @@ void EncodeAccounts(const std::vector<QueryAccount>& accounts,
     a->set_rows_ruled_out(account.ruled_out);
     a->set_rows_filtered(account.filtered);
     a->set_rows_rescored(account.rescored);
+    a->set_rows_unseen(account.unseen);
+    a->set_leaves_read(account.leaves);
+    a->set_rows_met(account.met);
   }
 }
 
@@ -264,6 +363,7 @@ v1::SearchResponse EncodeSearchReply(const SearchReply& reply, bool profile) {
     r->mutable_hits()->Reserve(static_cast<int>(result.hits.size()));
     for (const Hit& hit : result.hits) EncodeHit(hit, r->add_hits());
     r->set_exact(result.exact);
+    if (result.recall.has_value()) r->set_recall(*result.recall);
   }
   EncodeCoverage(reply.coverage, out.mutable_coverage());
   if (!profile) return out;

@@ -10,16 +10,23 @@
 #include "api/limits.h"
 #include "api/search.h"
 #include "api/v1/search.pb.h"
+#include "api/v1/shard.pb.h"
 
 namespace coterie {
 
 // Refuses: no queries; no extent; k <= 0; k, offset + k, queries or
 // queries x (offset + k) over their limits; a radius that is NaN or +-Inf;
 // offset < 0 or with radius; a vector of other length than the first's;
-// min_ratio outside (0, 1]; a query without kind; a filter as DecodeFilter. The
-// result's k is offset + k, or limits.k + 1 for a radius.
+// a strategy's number out of range; min_ratio outside (0, 1]; a query without
+// kind; a filter as DecodeFilter. The result's k is offset + k, or limits.k + 1
+// for a radius.
 absl::StatusOr<SearchRequest> DecodeSearch(const v1::SearchRequest& request,
                                            const Limits& limits);
+
+// Exact if none is set. INVALID_ARGUMENT naming the field.
+absl::StatusOr<Strategy> DecodeStrategy(const v1::SearchRequest& request);
+absl::StatusOr<Strategy> DecodeStrategy(const v1::ShardSearchRequest& request);
+void EncodeStrategy(const Strategy& strategy, v1::ShardSearchRequest* out);
 
 // Parts of certificate and profile.
 void EncodeSlots(const std::vector<SlotState>& slots,

@@ -32,7 +32,25 @@ void CheckExtent(const SearchRequest& request, const Limits& limits) {
             "queries x k keeps its limit");
 }
 
+void CheckStrategy(const Strategy& strategy) {
+  if (const auto* tree = std::get_if<TreeStrategy>(&strategy)) {
+    FuzzCheck(tree->max_leaves >= 0, "max_leaves is not negative");
+    FuzzCheck(std::isfinite(tree->epsilon) && tree->epsilon >= 0,
+              "epsilon is a finite number, not negative");
+    FuzzCheck(tree->target_recall > 0 && tree->target_recall <= 1,
+              "a tree's target is in (0, 1]");
+  } else if (const auto* lsh = std::get_if<LshStrategy>(&strategy)) {
+    FuzzCheck(lsh->target_recall >= 0 && lsh->target_recall <= 1,
+              "a target is in [0, 1]");
+    FuzzCheck(lsh->max_candidates >= 0, "max_candidates is not negative");
+  } else if (const auto* automatic = std::get_if<AutoStrategy>(&strategy)) {
+    FuzzCheck(automatic->target_recall > 0 && automatic->target_recall <= 1,
+              "a target is in (0, 1]");
+  }
+}
+
 void CheckRequest(const SearchRequest& request, const Limits& limits) {
+  CheckStrategy(request.strategy);
   FuzzCheck(!request.collection.empty(), "a collection is named");
   FuzzCheck(static_cast<int64_t>(request.collection.size()) <=
                 limits.collection_name_bytes,

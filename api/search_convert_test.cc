@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/points_convert.h"
 #include "api/text_proto_for_test.h"
@@ -65,6 +66,8 @@ TEST(DecodeSearch, TakesEveryField) {
   EXPECT_EQ(request->partial_policy.kind, PartialPolicy::Kind::kRequire);
   EXPECT_EQ(request->partial_policy.min_ratio, 0.5);
   EXPECT_TRUE(request->profile);
+  EXPECT_FALSE(request->measure_recall);
+  EXPECT_TRUE(DecodeOne("k: 1 measure_recall: true")->measure_recall);
   Filter filter;
   filter.must_not.push_back(RangeCondition{"n", {{3, false}}, {}});
   EXPECT_EQ(request->filter, filter);
@@ -74,6 +77,15 @@ TEST(DecodeSearch, NamesTheBadCondition) {
   ExpectRefused(
       DecodeOne("k: 1 filter { must { match { attribute: \"a\" } } }").status(),
       "filter.must[0].match.any_of", {"no values"});
+}
+
+TEST(EncodeSearchReply, RecallIsSetOnlyIfItWasMeasured) {
+  SearchReply reply;
+  reply.results.resize(2);
+  reply.results[1].recall = 0;
+  const v1::SearchResponse encoded = EncodeSearchReply(reply, false);
+  EXPECT_FALSE(encoded.results(0).has_recall());
+  EXPECT_TRUE(encoded.results(1).has_recall());
 }
 
 TEST(DecodeSearch, RefusesNoQueriesAndTooMany) {
@@ -305,6 +317,57 @@ TEST(EncodeSearchReply, SurvivesTheWire) {
   v1::SearchResponse back;
   ASSERT_TRUE(back.ParseFromString(out.SerializeAsString()));
   EXPECT_EQ(back.DebugString(), out.DebugString());
+}
+
+TEST(DecodeSearch, TakesStrategies) {
+  EXPECT_EQ(DecodeOne("k: 1")->strategy, Strategy(ExactStrategy()));
+  EXPECT_EQ(DecodeOne("k: 1 exact {}")->strategy, Strategy(ExactStrategy()));
+  EXPECT_EQ(DecodeOne("k: 1 tree {}")->strategy, Strategy(TreeStrategy()));
+  EXPECT_EQ(DecodeOne("k: 1 tree { max_leaves: 7 epsilon: 0.5 "
+                      "target_recall: 0.9 }")
+                ->strategy,
+            Strategy(TreeStrategy{7, 0.5, 0.9}));
+  EXPECT_EQ(DecodeOne("k: 1 lsh {}")->strategy, Strategy(LshStrategy()));
+  EXPECT_EQ(
+      DecodeOne("k: 1 lsh { target_recall: 1 max_candidates: 9 }")->strategy,
+      Strategy(LshStrategy{1, 9}));
+  EXPECT_EQ(DecodeOne("k: 1 auto {}")->strategy, Strategy(AutoStrategy{1}));
+  EXPECT_EQ(DecodeOne("k: 1 auto { target_recall: 0.5 }")->strategy,
+            Strategy(AutoStrategy{0.5}));
+}
+
+TEST(DecodeSearch, RefusesStrategiesOutOfRange) {
+  ExpectRefused(DecodeOne("k: 1 tree { max_leaves: -1 }").status(),
+                "tree.max_leaves", {"-1"});
+  for (const char* epsilon : {"-0.1", "nan", "inf"}) {
+    ExpectRefused(
+        DecodeOne(std::string("k: 1 tree { epsilon: ") + epsilon + " }")
+            .status(),
+        "tree.epsilon");
+  }
+  for (const char* recall : {"-0.1", "1.1", "nan", "inf"}) {
+    for (const char* kind : {"tree", "lsh", "auto"}) {
+      ExpectRefused(DecodeOne(std::string("k: 1 ") + kind +
+                              " { target_recall: " + recall + " }")
+                        .status(),
+                    std::string(kind) + ".target_recall", {"(0, 1]"});
+    }
+  }
+  ExpectRefused(DecodeOne("k: 1 lsh { max_candidates: -2 }").status(),
+                "lsh.max_candidates", {"-2"});
+}
+
+TEST(CheckStrategy, AsksForTheCollectionsIndex) {
+  CollectionSpec spec;
+  spec.name = "c";
+  EXPECT_TRUE(CheckStrategy(ExactStrategy(), spec).ok());
+  const absl::Status status = CheckStrategy(TreeStrategy(), spec);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "\"c\" has no tree index"))
+      << status;
+  spec.indexes = {{IndexKind::kTree}};
+  EXPECT_TRUE(CheckStrategy(TreeStrategy(), spec).ok());
+  EXPECT_FALSE(CheckStrategy(LshStrategy(), spec).ok());
 }
 
 }  // namespace

@@ -126,6 +126,29 @@ absl::StatusOr<CollectionSpec> DecodeEntry(const v1::CatalogueEntry& entry,
   return spec;
 }
 
+absl::StatusOr<std::vector<IndexState>> DecodeIndexStates(
+    const google::protobuf::RepeatedPtrField<v1::IndexState>& states) {
+  std::vector<IndexState> decoded;
+  for (const v1::IndexState& s : states) {
+    if (s.kind() != v1::IndexState::TREE && s.kind() != v1::IndexState::LSH) {
+      return Misfit(absl::StrCat("an index is of kind ", s.kind()));
+    }
+    const absl::Status status =
+        CheckCounts({{"an index's segments", s.segments()},
+                     {"an index's segments_ready", s.segments_ready()},
+                     {"an index's rows", s.rows()},
+                     {"an index's rows_ready", s.rows_ready()},
+                     {"an index's bytes", s.bytes()},
+                     {"an index's bytes_expected", s.bytes_expected()}});
+    if (!status.ok()) return status;
+    decoded.push_back(
+        {s.kind() == v1::IndexState::TREE ? IndexKind::kTree : IndexKind::kLsh,
+         s.segments(), s.segments_ready(), s.rows(), s.rows_ready(), s.bytes(),
+         s.bytes_expected(), s.note()});
+  }
+  return decoded;
+}
+
 }  // namespace
 
 // --- Headers ----------------------------------------------------------------
@@ -431,6 +454,8 @@ absl::StatusOr<ShardCollectionStats> DecodeShardReply(
                    {"slots", s.slots()},
                    {"sequence", s.sequence()}});
   if (!status.ok()) return status;
+  auto indexes = DecodeIndexStates(s.indexes());
+  if (!indexes.ok()) return indexes.status();
   return ShardCollectionStats{response.header().shard_id(),
                               s.points(),
                               s.dead_rows(),
@@ -438,7 +463,8 @@ absl::StatusOr<ShardCollectionStats> DecodeShardReply(
                               s.tail_rows(),
                               s.memory_bytes(),
                               s.slots(),
-                              s.sequence()};
+                              s.sequence(),
+                              *std::move(indexes)};
 }
 
 }  // namespace coterie

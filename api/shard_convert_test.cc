@@ -295,6 +295,8 @@ Catalogue TwoCollections() {
   catalogue.next_number = 4;
   catalogue.collections = {{"a", 3, 2, Metric::kCosine, 3, {0, 1, 0}},
                            {"b", 1, 16384, Metric::kInnerProduct, 1, {2}}};
+  catalogue.collections[1].indexes = {{IndexKind::kTree},
+                                      {IndexKind::kLsh, 100, 0.5}};
   catalogue.stores = {"s", "", "t"};
   return catalogue;
 }
@@ -346,17 +348,29 @@ TEST(ShardConvert, RefusesCataloguesThatAreNone) {
 
 TEST(ShardConvert, StatisticsReturnUnchanged) {
   v1::CollectionStatsResponse response;
-  EncodeShardReply(ShardCollectionStats{9, 1, 2, 3, 4, 5, 6, 7}, &response);
+  const std::vector<IndexState> states = {
+      {IndexKind::kTree, 1, 2, 3, 4, 5, 6, "building"},
+      {IndexKind::kLsh, 6, 5, 4, 3, 2, 1, ""}};
+  EncodeShardReply(ShardCollectionStats{9, 1, 2, 3, 4, 5, 6, 7, states},
+                   &response);
   response.mutable_header()->set_shard_id(9);
   const auto received = DecodeShardReply(response);
   ASSERT_TRUE(received.ok()) << received.status();
-  const auto& [shard, points, dead, sealed, tail, memory, slots, sequence] =
-      *received;
+  const auto& [shard, points, dead, sealed, tail, memory, slots, sequence,
+               indexes] = *received;
+  EXPECT_EQ(indexes, states);
   EXPECT_THAT((std::vector<int64_t>{shard, points, dead, sealed, tail, memory,
                                     slots, sequence}),
               ElementsAre(9, 1, 2, 3, 4, 5, 6, 7));
-  response.mutable_stats()->set_tail_rows(-1);
-  EXPECT_TRUE(absl::IsInternal(DecodeShardReply(response).status()));
+  v1::CollectionStatsResponse bad = response;
+  bad.mutable_stats()->set_tail_rows(-1);
+  EXPECT_TRUE(absl::IsInternal(DecodeShardReply(bad).status()));
+  bad = response;
+  bad.mutable_stats()->mutable_indexes(1)->clear_kind();
+  EXPECT_TRUE(absl::IsInternal(DecodeShardReply(bad).status()));
+  bad = response;
+  bad.mutable_stats()->mutable_indexes(0)->set_rows(-1);
+  EXPECT_TRUE(absl::IsInternal(DecodeShardReply(bad).status()));
 }
 
 TEST(ShardConvert, DescriptionsReturnUnchangedButForTheAddress) {

@@ -107,6 +107,21 @@ struct ScanPage {
   bool end = false;           // no further page
 };
 
+// How far one index of a collection is built on a shard.
+struct IndexState {
+  IndexKind kind = IndexKind::kTree;
+  int32_t segments = 0;  // that are to have a structure
+  int32_t segments_ready = 0;
+  int64_t rows = 0;
+  int64_t rows_ready = 0;
+  int64_t bytes = 0;
+  int64_t bytes_expected = 0;
+  // What is being built, or why nothing is; for people.
+  std::string note = {};
+
+  friend bool operator==(const IndexState&, const IndexState&) = default;
+};
+
 struct ShardCollectionStats {
   int32_t shard_id = 0;
   int64_t points = 0;
@@ -116,6 +131,7 @@ struct ShardCollectionStats {
   int64_t memory_bytes = 0;
   int32_t slots = 0;
   int64_t sequence = 0;
+  std::vector<IndexState> indexes = {};  // in the spec's order
 };
 
 // Kinds of work that a shard queues, each within a bound of its own.

@@ -186,10 +186,14 @@ absl::Status DecodeEvidence(const v1::ShardSearchResponse& response,
     status = CheckCounts({{"rows_evaluated", a.rows_evaluated()},
                           {"rows_ruled_out", a.rows_ruled_out()},
                           {"rows_filtered", a.rows_filtered()},
-                          {"rows_rescored", a.rows_rescored()}});
+                          {"rows_rescored", a.rows_rescored()},
+                          {"rows_unseen", a.rows_unseen()},
+                          {"leaves_read", a.leaves_read()},
+                          {"rows_met", a.rows_met()}});
     if (!status.ok()) return status;
     out->accounts.push_back({a.rows_evaluated(), a.rows_ruled_out(),
-                             a.rows_filtered(), a.rows_rescored()});
+                             a.rows_filtered(), a.rows_rescored(),
+                             a.rows_unseen(), a.leaves_read(), a.rows_met()});
   }
   return absl::OkStatus();
 }
@@ -228,6 +232,7 @@ void EncodeShardRequest(const SearchRequest& request,
   out->set_with_vectors(request.with_vectors);
   EncodeSelector(request.with_attributes, out->mutable_with_attributes());
   out->set_profile(request.profile);
+  EncodeStrategy(request.strategy, out);
   if (!request.filter.empty()) {
     EncodeFilter(request.filter, out->mutable_filter());
   }
@@ -250,6 +255,9 @@ absl::StatusOr<SearchRequest> DecodeShardRequest(
   if (!selector.ok()) return selector.status();
   decoded.with_attributes = *std::move(selector);
   decoded.profile = request.profile();
+  auto strategy = DecodeStrategy(request);
+  if (!strategy.ok()) return strategy.status();
+  decoded.strategy = *std::move(strategy);
   auto filter = DecodeFilter(request.filter(), "filter", limits);
   if (!filter.ok()) return filter.status();
   decoded.filter = *std::move(filter);

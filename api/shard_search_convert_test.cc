@@ -60,6 +60,10 @@ SearchRequest RandomSearch(Random& random) {
   if (random() % 2 == 0) request.with_attributes.names = {"a", "b"};
   if (request.with_attributes.all) request.with_attributes.names.clear();
   request.profile = random() % 2 == 0;
+  const Strategy strategies[] = {ExactStrategy(), TreeStrategy{5, 0.25, 0.5},
+                                 LshStrategy{0, 7}, LshStrategy{0.5, 0},
+                                 AutoStrategy{0.75}};
+  request.strategy = strategies[random() % 5];
   if (random() % 2 == 0) {
     request.filter.must.push_back(MatchCondition{"s", {std::string("x")}});
     request.filter.must_not.push_back(IdCondition{{1, ~PointId{0}}});
@@ -86,7 +90,7 @@ ShardSearchReply RandomReply(const SearchRequest& asked, Random& random) {
         hit.attributes = RandomAttributes(random);
       }
     }
-    reply.accounts.push_back({4, 3, 2, 1});
+    reply.accounts.push_back({4, 3, 2, 1, 5, 6, 7});
   }
   reply.times = {"exact, and why", 10, 40, 0.5, 0.25, 0};
   return reply;
@@ -94,12 +98,14 @@ ShardSearchReply RandomReply(const SearchRequest& asked, Random& random) {
 
 // Fails to compile when a type grows a field that the wire does not carry yet.
 void ExpectSame(const SearchRequest& a, const SearchRequest& b) {
-  const auto& [collection, queries, k, radius, offset, filter, with_vectors,
-               with_attributes, partial_policy, profile] = a;
+  const auto& [collection, queries, k, radius, strategy, offset, filter,
+               with_vectors, with_attributes, partial_policy, profile,
+               measure_recall] = a;
   EXPECT_EQ(collection, b.collection);
   EXPECT_EQ(queries, b.queries);
   EXPECT_EQ(k, b.k);
   EXPECT_EQ(radius, b.radius);
+  EXPECT_EQ(strategy, b.strategy);
   EXPECT_EQ(filter, b.filter);
   EXPECT_EQ(with_vectors, b.with_vectors);
   EXPECT_EQ(with_attributes.all, b.with_attributes.all);
@@ -107,6 +113,7 @@ void ExpectSame(const SearchRequest& a, const SearchRequest& b) {
   EXPECT_EQ(profile, b.profile);
   // Of no use to a shard.
   EXPECT_EQ(offset, 0);
+  EXPECT_FALSE(measure_recall);
   EXPECT_EQ(partial_policy.kind, PartialPolicy::Kind::kFail);
 }
 
@@ -144,7 +151,11 @@ void ExpectSame(const ShardSearchReply& a, const ShardSearchReply& b) {
   }
   ASSERT_EQ(accounts.size(), b.accounts.size());
   for (size_t i = 0; i < accounts.size(); ++i) {
-    const auto& [evaluated, ruled_out, filtered, rescored] = accounts[i];
+    const auto& [evaluated, ruled_out, filtered, rescored, unseen, leaves,
+                 met] = accounts[i];
+    EXPECT_EQ(unseen, b.accounts[i].unseen);
+    EXPECT_EQ(leaves, b.accounts[i].leaves);
+    EXPECT_EQ(met, b.accounts[i].met);
     EXPECT_EQ(evaluated, b.accounts[i].evaluated);
     EXPECT_EQ(ruled_out, b.accounts[i].ruled_out);
     EXPECT_EQ(filtered, b.accounts[i].filtered);

@@ -1,9 +1,12 @@
 #include "client/collections.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/errors.h"
 #include "client/printable.h"
 
@@ -29,6 +32,43 @@ std::string MetricName(v1::Metric metric) {
     default:
       return "?";
   }
+}
+
+absl::StatusOr<v1::IndexSpec> ParseIndex(absl::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  v1::IndexSpec index;
+  if (text == "tree") {
+    index.mutable_tree();
+    return index;
+  }
+  int32_t bytes = 0;
+  double recall = 0;
+  const bool sound = parts.front() == "lsh" && parts.size() <= 3 &&
+                     (parts.size() < 2 || absl::SimpleAtoi(parts[1], &bytes)) &&
+                     (parts.size() < 3 || absl::SimpleAtod(parts[2], &recall));
+  if (!sound) {
+    return UsageError(
+        absl::StrCat("--index: '", Printable(text, 40), "' is no index"),
+        "One of: tree, lsh, lsh:192, lsh:192:0.9");
+  }
+  index.mutable_lsh()->set_bytes_per_row(bytes);
+  index.mutable_lsh()->set_target_recall(recall);
+  return index;
+}
+
+std::string IndexesText(const v1::Collection& collection) {
+  std::string text;
+  for (const v1::IndexSpec& index : collection.indexes()) {
+    if (index.has_tree()) {
+      text += ", index tree";
+    } else if (index.has_lsh()) {
+      absl::StrAppend(&text, ", index lsh:", index.lsh().bytes_per_row(), ":",
+                      index.lsh().target_recall());
+    } else {
+      text += ", index ?";
+    }
+  }
+  return text;
 }
 
 absl::Status AdviseCreate(absl::Status status, absl::string_view collection,

@@ -23,6 +23,12 @@ absl::StatusOr<v1::Metric> ParseMetric(absl::string_view text);
 // The name that ParseMetric reads; "?" for a metric of a later release.
 std::string MetricName(v1::Metric metric);
 
+// "tree" or "lsh[:BYTES[:RECALL]]". A usage error otherwise.
+absl::StatusOr<v1::IndexSpec> ParseIndex(absl::string_view text);
+
+// ", index tree, index lsh:192:0.9"; empty if there is none.
+std::string IndexesText(const v1::Collection& collection);
+
 // NOT_FOUND gets advice how to create the collection, with its dimension when
 // that is known; other statuses are unchanged.
 absl::Status AdviseCreate(absl::Status status, absl::string_view collection,

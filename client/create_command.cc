@@ -1,4 +1,7 @@
 #include <CLI/App.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "client/collections.h"
 #include "client/command.h"
@@ -11,12 +14,18 @@ namespace {
 constexpr char kHelp[] = R"(Examples:
   coterie create words --dim 100 --metric cosine
   coterie create pixels --dim 784 --metric l2 --slots 256
+  coterie create words --dim 100 --metric cosine --index tree --index lsh
 
 Distances are smaller-is-nearer whatever the metric:
   cosine  1 - cos(q, x), 0 to 2; zero vectors are refused
   l2      sum of squared differences
   ip      the negated inner product
-Dimension, metric and slots are fixed at creation.)";
+Without --index every search scans, which is exact. Indexes are built in the
+background; searches use one when they ask for it (coterie search --strategy):
+  tree                 exact, or part of the answer from few rows
+  lsh[:BYTES[:RECALL]] part of the answer; BYTES a row of memory, 68 to 1088
+                       (default 192), RECALL what is found (default 0.9)
+Dimension, metric, slots and indexes are fixed at creation.)";
 
 class CreateCommand : public Command {
  public:
@@ -29,6 +38,8 @@ class CreateCommand : public Command {
     command->add_option("--metric", metric_, "cosine, l2 or ip")->required();
     command->add_option("--slots", slots_,
                         "Units of placement on shards (default: 64)");
+    command->add_option("--index", indexes_,
+                        "tree or lsh[:BYTES[:RECALL]]; repeat for more");
     command->footer(kHelp);
     return command;
   }
@@ -41,6 +52,11 @@ class CreateCommand : public Command {
     collection.set_dimension(dimension_);
     collection.set_metric(*metric);
     collection.set_slots(slots_);
+    for (const std::string& text : indexes_) {
+      absl::StatusOr<v1::IndexSpec> index = ParseIndex(text);
+      if (!index.ok()) return index.status();
+      *collection.add_indexes() = *std::move(index);
+    }
     absl::StatusOr<v1::CreateCollectionResponse> response =
         CreateCollection(*session, collection);
     if (absl::IsAlreadyExists(response.status())) {
@@ -57,7 +73,7 @@ class CreateCommand : public Command {
     session->out() << "created " << made.name() << ": dimension "
                    << made.dimension() << ", metric "
                    << MetricName(made.metric()) << ", " << made.slots()
-                   << " slots\n";
+                   << " slots" << IndexesText(made) << '\n';
     return absl::OkStatus();
   }
 
@@ -66,6 +82,7 @@ class CreateCommand : public Command {
   int32_t dimension_ = 0;
   std::string metric_;
   int32_t slots_ = 0;
+  std::vector<std::string> indexes_;
 };
 
 }  // namespace

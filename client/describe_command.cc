@@ -9,10 +9,13 @@
 #include "client/command.h"
 #include "client/errors.h"
 #include "client/numbers.h"
+#include "client/printable.h"
 #include "client/table.h"
 
 namespace coterie {
 namespace {
+
+constexpr int64_t kMaxNote = 300;
 
 constexpr char kHelp[] = R"(Examples:
   coterie describe
@@ -76,6 +79,40 @@ void PrintCluster(const v1::DescribeResponse& cluster, const Session& session) {
   limits.Print(out);
 }
 
+std::string KindName(v1::IndexState::Kind kind) {
+  switch (kind) {
+    case v1::IndexState::TREE:
+      return "tree";
+    case v1::IndexState::LSH:
+      return "lsh";
+    default:
+      return "?";
+  }
+}
+
+// How far indexes are built, and what memory the rest will take.
+void PrintIndexes(const v1::CollectionStats& stats, std::ostream& out) {
+  Table table({{"shard"},
+               {"index", Align::kLeft},
+               {"segments built"},
+               {"rows built"},
+               {"memory"},
+               {"to come"},
+               {"note", Align::kLeft}});
+  for (const v1::ShardCollectionStats& shard : stats.shards()) {
+    for (const v1::IndexState& index : shard.indexes()) {
+      table.AddRow({absl::StrCat(shard.shard_id()), KindName(index.kind()),
+                    absl::StrCat(index.segments_ready(), "/", index.segments()),
+                    absl::StrCat(WithCommas(index.rows_ready()), "/",
+                                 WithCommas(index.rows())),
+                    HumanBytes(index.bytes()),
+                    HumanBytes(index.bytes_expected()),
+                    Printable(index.note(), kMaxNote)});
+    }
+  }
+  table.Print(out);
+}
+
 void PrintCollection(const v1::GetCollectionResponse& response,
                      std::ostream& out) {
   const v1::Collection& collection = response.collection();
@@ -83,7 +120,7 @@ void PrintCollection(const v1::GetCollectionResponse& response,
   out << "collection " << collection.name() << '\n'
       << "dimension " << collection.dimension() << ", metric "
       << MetricName(collection.metric()) << ", " << collection.slots()
-      << " slots\n"
+      << " slots" << IndexesText(collection) << '\n'
       << Plural(stats.points(), "point") << ", "
       << HumanBytes(stats.vector_bytes()) << " of vectors, "
       << HumanBytes(stats.memory_bytes()) << " of memory\n\n";
@@ -103,6 +140,10 @@ void PrintCollection(const v1::GetCollectionResponse& response,
          absl::StrCat(shard.slots()), absl::StrCat(shard.sequence())});
   }
   table.Print(out);
+  if (collection.indexes_size() > 0) {
+    out << '\n';
+    PrintIndexes(stats, out);
+  }
 }
 
 // Lines indented, to stand within another object.

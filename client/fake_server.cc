@@ -234,6 +234,17 @@ grpc::Status FakeServer::GetCollection(grpc::ServerContext* context,
   stats->set_vector_bytes(points * (*stored)->collection.dimension() * 4);
   stats->set_memory_bytes(5'000'000);
   v1::ShardCollectionStats* shard = stats->add_shards();
+  for (int i = 0; i < (*stored)->collection.indexes_size(); ++i) {
+    v1::IndexState* index = shard->add_indexes();
+    index->set_kind(v1::IndexState::TREE);
+    index->set_segments(4);
+    index->set_segments_ready(3);
+    index->set_rows(40'000);
+    index->set_rows_ready(30'000);
+    index->set_bytes(2'000'000);
+    index->set_bytes_expected(700'000);
+    index->set_note("building over 0000000007.seg");
+  }
   shard->set_shard_id(0);
   shard->set_points(points);
   shard->set_slots((*stored)->collection.slots());

@@ -28,13 +28,18 @@ constexpr char kHelp[] = R"(Examples:
   coterie search words --id 17 --radius 0.4
   coterie search pixels --vector-file image.npy --profile
   coterie search plane --vector=-0.5,2 -k 3
+  coterie search words --near king --strategy tree --target-recall 0.95
   coterie search words --near king --where lang=en --where 'year>=1990'
 
 The query is exactly one of --vector, --vector-file, --id and --near. --near
 reads attributes until a point has the text: "word", then "text", unless
 --attribute names another; that point's vector is the query. A stored point is
 among its own answers. Distances are smaller-is-nearer; --radius is inclusive.
---profile shows the certificate: how each shard accounts for every live row.)";
+--profile shows the certificate: how each shard accounts for every live row.
+--strategy auto takes on each shard what costs least, and --profile says why;
+tree and lsh need an index (coterie create --index). Without limits auto and
+tree are exact; --target-recall, --max-leaves and --epsilon trade that for time,
+and --measure-recall says what it cost.)";
 
 class SearchCommand : public Command {
  public:
@@ -55,6 +60,18 @@ class SearchCommand : public Command {
         ->add_option("--radius", radius_,
                      "All points within this distance, instead of -k")
         ->excludes(k);
+    command->add_option("--strategy", strategy_,
+                        "exact, auto, tree or lsh (default: exact)");
+    command->add_option("--target-recall", target_recall_,
+                        "Part of the nearest to be found, in (0, 1]");
+    command->add_option("--max-leaves", max_leaves_,
+                        "Leaves of trees to read, on each shard");
+    command->add_option("--epsilon", epsilon_,
+                        "Relative error of the last distance");
+    command->add_flag("--measure-recall", measure_recall_,
+                      "Search exactly as well, and say what was found of that");
+    command->add_option("--max-candidates", max_candidates_,
+                        "Rows to meet in buckets, per segment");
     command
         ->add_option("--where", where_,
                      "Only points that this holds of; repeat for more")
@@ -125,17 +142,54 @@ class SearchCommand : public Command {
     } else {
       request.set_k(k_);
     }
+    absl::Status strategy = FillStrategy(&request);
+    if (!strategy.ok()) return strategy;
     absl::StatusOr<v1::Filter> where = ParseWhere(where_);
     if (!where.ok()) {
       return UsageError(where.status().message(), "Like this: --where lang=en");
     }
     if (!where_.empty()) *request.mutable_filter() = *std::move(where);
-    request.mutable_exact();
     request.set_with_vectors(with_vectors_);
     *request.mutable_with_attributes() = SelectAttributes(show_);
     request.set_profile(profile_);
+    request.set_measure_recall(measure_recall_);
     if (allow_partial_) request.mutable_partial_policy()->mutable_allow();
     return request;
+  }
+
+  absl::Status FillStrategy(v1::SearchRequest* request) const {
+    const bool tree = strategy_ == "tree";
+    const bool lsh = strategy_ == "lsh";
+    const bool automatic = strategy_ == "auto";
+    if (!tree && !lsh && !automatic && strategy_ != "exact") {
+      return UsageError(absl::StrCat("--strategy: '", Printable(strategy_, 40),
+                                     "' is no strategy"),
+                        "One of: exact, auto, tree, lsh");
+    }
+    if ((max_leaves_ != 0 || epsilon_ != 0) && !tree) {
+      return UsageError("--max-leaves and --epsilon are of trees",
+                        "Add: --strategy tree");
+    }
+    if (max_candidates_ != 0 && !lsh) {
+      return UsageError("--max-candidates is of lsh", "Add: --strategy lsh");
+    }
+    if (target_recall_ != 0 && strategy_ == "exact") {
+      return UsageError("an exact search finds all that there is",
+                        "With --target-recall: --strategy auto, tree or lsh");
+    }
+    if (tree) {
+      request->mutable_tree()->set_max_leaves(max_leaves_);
+      request->mutable_tree()->set_epsilon(epsilon_);
+      request->mutable_tree()->set_target_recall(target_recall_);
+    } else if (lsh) {
+      request->mutable_lsh()->set_target_recall(target_recall_);
+      request->mutable_lsh()->set_max_candidates(max_candidates_);
+    } else if (automatic) {
+      request->mutable_auto_()->set_target_recall(target_recall_);
+    } else {
+      request->mutable_exact();
+    }
+    return absl::OkStatus();
   }
 
   absl::Status FillQuery(const Session& session, v1::Query* query) {
@@ -241,6 +295,12 @@ class SearchCommand : public Command {
   bool with_vectors_ = false;
   bool profile_ = false;
   bool allow_partial_ = false;
+  std::string strategy_ = "exact";
+  double target_recall_ = 0;  // 0: not given, and so below
+  int64_t max_leaves_ = 0;
+  double epsilon_ = 0;
+  bool measure_recall_ = false;
+  int64_t max_candidates_ = 0;
 
   // Of the query, once it is known.
   std::optional<int64_t> dimension_;

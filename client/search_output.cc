@@ -23,7 +23,7 @@ v1::QueryAccount AccountOf(const v1::ShardCertificate& shard) {
 
 bool AddsUp(int64_t rows_live, const v1::QueryAccount& account) {
   return rows_live == account.rows_evaluated() + account.rows_ruled_out() +
-                          account.rows_filtered();
+                          account.rows_filtered() + account.rows_unseen();
 }
 
 // "2,500 rows live = 12 evaluated + 2,488 ruled out".
@@ -36,6 +36,17 @@ std::string AccountText(int64_t rows_live, const v1::QueryAccount& account) {
   if (account.rows_filtered() > 0) {
     absl::StrAppend(&text, " + ", WithCommas(account.rows_filtered()),
                     " filtered");
+  }
+  if (account.rows_unseen() > 0) {
+    absl::StrAppend(&text, " + ", WithCommas(account.rows_unseen()), " unseen");
+  }
+  if (account.leaves_read() > 0) {
+    absl::StrAppend(&text, "; ", WithCommas(account.leaves_read()), " leaves",
+                    " read");
+  }
+  if (account.rows_met() > 0) {
+    absl::StrAppend(&text, "; ", Plural(account.rows_met(), "row"),
+                    " met in buckets");
   }
   return text;
 }
@@ -54,6 +65,9 @@ void PrintCertificate(const v1::SearchResponse& response, std::ostream& out) {
     sum.set_rows_evaluated(sum.rows_evaluated() + account.rows_evaluated());
     sum.set_rows_ruled_out(sum.rows_ruled_out() + account.rows_ruled_out());
     sum.set_rows_filtered(sum.rows_filtered() + account.rows_filtered());
+    sum.set_rows_unseen(sum.rows_unseen() + account.rows_unseen());
+    sum.set_leaves_read(sum.leaves_read() + account.leaves_read());
+    sum.set_rows_met(sum.rows_met() + account.rows_met());
   }
   out << "  together: " << AccountText(live, sum) << '\n';
   if (response.results(0).exact()) {
@@ -138,6 +152,9 @@ void PrintHits(const v1::SearchResponse& response,
   const v1::Coverage& coverage = response.coverage();
   out << Plural(result.hits_size(), "hit") << ", "
       << (result.exact() ? "exact" : "not certified exact") << ", "
+      << (result.has_recall()
+              ? absl::StrFormat("recall %.4g, ", result.recall())
+              : "")
       << (coverage.estimated() ? "about " : "")
       << WithCommas(coverage.rows_covered()) << " of "
       << Plural(coverage.rows_total(), "row") << " on " << coverage.shards_ok()
@@ -160,7 +177,7 @@ absl::Status CheckCertificate(const v1::SearchResponse& response) {
   absl::flat_hash_set<int32_t> shards;
   for (const v1::ShardCertificate& shard : response.certificate().shards()) {
     const v1::QueryAccount account = AccountOf(shard);
-    if (!AddsUp(shard.rows_live(), account)) {
+    if (!AddsUp(shard.rows_live(), account) || account.rows_unseen() != 0) {
       return absl::InternalError(absl::StrCat(
           "the answer calls itself exact, but shard ", shard.shard_id(),
           " accounts for ", AccountText(shard.rows_live(), account)));

@@ -24,9 +24,9 @@ void PrintHits(const v1::SearchResponse& response,
 void PrintProfile(const v1::SearchResponse& response, std::ostream& out);
 
 // INTERNAL when an answer that calls itself exact does not add up: on some
-// shard live rows are not those evaluated, ruled out and filtered, or the
-// shards that accounted are not all there are. Checked here as well, so that
-// nobody has to take the server's word. REQUIRES: one result.
+// shard live rows are not those evaluated, ruled out and filtered, with none
+// unseen, or the shards that accounted are not all there are. Checked here as
+// well, so that nobody has to take the server's word. REQUIRES: one result.
 absl::Status CheckCertificate(const v1::SearchResponse& response);
 
 }  // namespace coterie

@@ -226,5 +226,75 @@ TEST_F(Search, AReplyWithoutAResultIsAnErrorNotACrash) {
   EXPECT_THAT(result.err, HasSubstr("0 results for one query"));
 }
 
+TEST_F(Search, StrategiesAreAskedFor) {
+  Must({"search", "plane", "--vector", "1,2"});
+  EXPECT_TRUE(server_.last_search().has_exact());
+  Must({"search", "plane", "--vector", "1,2", "--strategy", "tree",
+        "--target-recall", "0.95", "--max-leaves", "8", "--epsilon", "0.1"});
+  EXPECT_EQ(server_.last_search().tree().target_recall(), 0.95);
+  EXPECT_EQ(server_.last_search().tree().max_leaves(), 8);
+  EXPECT_EQ(server_.last_search().tree().epsilon(), 0.1);
+  Must({"search", "plane", "--vector", "1,2", "--strategy", "auto",
+        "--target-recall", "0.5"});
+  EXPECT_EQ(server_.last_search().auto_().target_recall(), 0.5);
+  Must({"search", "plane", "--vector", "1,2", "--strategy", "lsh",
+        "--max-candidates", "50"});
+  EXPECT_EQ(server_.last_search().lsh().max_candidates(), 50);
+  EXPECT_EQ(server_.last_search().lsh().target_recall(), 0);
+}
+
+TEST_F(Search, StrategiesAndTheirLimitsMustFit) {
+  const auto refused = [this](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"search", "plane", "--vector", "1,2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = Run(arguments);
+    EXPECT_EQ(result.code, 1);
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--strategy", "guess"}),
+              HasSubstr("'guess' is no strategy"));
+  EXPECT_THAT(refused({"--epsilon", "1"}), HasSubstr("--strategy tree"));
+  EXPECT_THAT(refused({"--strategy", "tree", "--max-candidates", "1"}),
+              HasSubstr("--strategy lsh"));
+  EXPECT_THAT(refused({"--target-recall", "0.9"}),
+              HasSubstr("auto, tree or lsh"));
+}
+
+TEST_F(Search, UnseenRowsAreShown) {
+  server_.AlterSearchReply([](v1::SearchResponse* response) {
+    response->mutable_results(0)->set_exact(false);
+    v1::QueryAccount* account =
+        response->mutable_certificate()->mutable_shards(0)->mutable_queries(0);
+    account->set_rows_unseen(1);
+    account->set_rows_ruled_out(account->rows_ruled_out() - 1);
+    account->set_leaves_read(3);
+  });
+  const std::string out =
+      Must({"search", "plane", "--vector", "1,2", "--profile"}).out;
+  EXPECT_THAT(out, HasSubstr(" + 1 unseen; 3 leaves read"));
+  EXPECT_THAT(out, Not(HasSubstr("does not add up")));
+  // Nobody may call that exact.
+  server_.AlterSearchReply([](v1::SearchResponse* response) {
+    v1::QueryAccount* account =
+        response->mutable_certificate()->mutable_shards(0)->mutable_queries(0);
+    account->set_rows_unseen(1);
+    account->set_rows_ruled_out(account->rows_ruled_out() - 1);
+  });
+  EXPECT_EQ(Run({"search", "plane", "--vector", "1,2", "--profile"}).code == 0,
+            false);
+}
+
+TEST_F(Search, RecallIsAskedForAndShown) {
+  server_.AlterSearchReply([](v1::SearchResponse* response) {
+    response->mutable_results(0)->set_exact(false);
+    response->mutable_results(0)->set_recall(0.8);
+  });
+  const std::string out = Must({"search", "plane", "--vector", "1,2",
+                                "--strategy", "tree", "--measure-recall"})
+                              .out;
+  EXPECT_TRUE(server_.last_search().measure_recall());
+  EXPECT_THAT(out, HasSubstr("not certified exact, recall 0.8, "));
+}
+
 }  // namespace
 }  // namespace coterie

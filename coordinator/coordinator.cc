@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,10 @@
 #include "coordinator/cluster_checks.h"
 #include "coordinator/fan_out.h"
 #include "coordinator/join_cluster.h"
+#include "coordinator/measured_search.h"
 #include "coordinator/owner_writes.h"
 #include "coordinator/point_calls.h"
+#include "coordinator/recall_meter.h"
 #include "coordinator/routed_call.h"
 #include "coordinator/scan_stream.h"
 #include "coordinator/search_call.h"
@@ -84,7 +87,8 @@ class Coordinator::Impl {
         options(std::move(opts)),
         view_shard(view_of),
         catalogue(std::make_shared<CatalogueStore>(shards, options.shard_view)),
-        search(std::make_shared<SearchContext>()) {
+        search(std::make_shared<SearchContext>()),
+        recalls(std::make_shared<RecallMeter>(options.recall_interval)) {
     search->shards = shards;
     search->catalogue = catalogue;
     search->merge_reserve = options.merge_reserve;
@@ -102,6 +106,8 @@ class Coordinator::Impl {
     return options.shard_view ? RefusedByView(view_shard) : absl::OkStatus();
   }
 
+  void SearchRouted(std::shared_ptr<const SearchRequest> request,
+                    CallContext call, Done<SearchReply> done);
   // Statistics of one collection from every shard; fails if one fails.
   void Stats(const std::string& name, const CallContext& call,
              Done<std::vector<ShardCollectionStats>> done) const {
@@ -162,6 +168,7 @@ class Coordinator::Impl {
   std::vector<std::string> stores;
   const std::shared_ptr<CatalogueStore> catalogue;
   const std::shared_ptr<SearchContext> search;
+  const std::shared_ptr<RecallMeter> recalls;
 };
 
 Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -382,6 +389,28 @@ std::unique_ptr<PointStream> Coordinator::Scan(ScanRequest request,
                         impl_->Reserved(std::move(call)));
 }
 
+void Coordinator::Impl::SearchRouted(
+    std::shared_ptr<const SearchRequest> request, CallContext call,
+    Done<SearchReply> done) {
+  std::string name = request->collection;
+  RouteCall<SearchReply>(
+      catalogue, std::move(name),
+      [request](const CollectionSpec& spec) {
+        const absl::Status status = CheckStrategy(request->strategy, spec);
+        return status.ok() ? CheckQueries(spec, *request) : status;
+      },
+      Reserved(call), kReadTries,
+      [context = search, request, call](const CollectionRoute& route,
+                                        Done<SearchReply> found) {
+        SearchOnce(context, request, route, call, std::move(found));
+      },
+      std::move(done));
+}
+
+std::map<std::string, double> Coordinator::recalls() const {
+  return impl_->recalls->averages();
+}
+
 void Coordinator::Search(SearchRequest request, CallContext call,
                          Done<SearchReply> done) {
   absl::Status sound = CheckExtent(request, impl_->options.limits);
@@ -401,19 +430,17 @@ void Coordinator::Search(SearchRequest request, CallContext call,
       done(std::move(found));
     };
   }
-  std::string name = request.collection;
   auto shared = std::make_shared<const SearchRequest>(std::move(request));
-  RouteCall<SearchReply>(
-      impl_->catalogue, std::move(name),
-      [shared](const CollectionSpec& spec) {
-        return CheckQueries(spec, *shared);
-      },
-      impl_->Reserved(call), kReadTries,
-      [search = impl_->search, shared, call](const CollectionRoute& route,
-                                             Done<SearchReply> found) {
-        SearchOnce(search, shared, route, call, std::move(found));
-      },
-      std::move(done));
+  if (shared->measure_recall || !IsExact(shared->strategy)) {
+    done = MeasuringRecall(
+        [impl = impl_](std::shared_ptr<const SearchRequest> other,
+                       CallContext its_call, Done<SearchReply> found) {
+          impl->SearchRouted(std::move(other), std::move(its_call),
+                             std::move(found));
+        },
+        impl_->recalls, shared, call, std::move(done));
+  }
+  impl_->SearchRouted(std::move(shared), std::move(call), std::move(done));
 }
 
 void Coordinator::Describe(CallContext call,

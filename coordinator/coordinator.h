@@ -51,6 +51,9 @@ struct CoordinatorOptions {
   // By shard: the name of a store that may take the place of the one that the
   // catalogue knows, whose rows are then given up.
   std::map<int32_t, std::string> accepted_stores;
+  // One of so many searches by an index is repeated exactly, after its reply,
+  // to know what such searches find; one at a time. 0: none.
+  int64_t recall_interval = 1000;
   // owner[s] for (slots, shards) of new collections. Tests put points where
   // they hurt; everyone else keeps the default.
   std::function<std::vector<int32_t>(int32_t slots, int32_t shards)> placement =
@@ -106,7 +109,8 @@ class Coordinator {
 
   // Resolves queries by id, asks every shard, merges (merge_replies.h). With a
   // radius, request.k is one more than the points allowed, as DecodeSearch
-  // makes it.
+  // makes it. With measure_recall an exact search follows; its failure is the
+  // search's.
   void Search(SearchRequest request, CallContext call, Done<SearchReply> done);
 
   // Never fails as a whole: a silent shard is kUnreachable with the reason.
@@ -120,6 +124,9 @@ class Coordinator {
   // Ids that searches met on more than one shard since start. Anything but 0
   // is an alarm: shards hold the same slot, or one lies.
   int64_t duplicate_ids_met() const;
+  // What searches by an index find of the exact neighbours, by collection: of
+  // those that measured it and of samples.
+  std::map<std::string, double> recalls() const;
 
  private:
   class Impl;

@@ -298,8 +298,13 @@ class Merger {
       const QueryAccount& account = replies_[i]->accounts[q];
       const int64_t sum =
           account.evaluated + account.ruled_out + account.filtered;
+      if (account.unseen > 0) {
+        return absl::StrCat("query ", q, ": shard ", i, " left ",
+                            account.unseen, " of ", replies_[i]->rows_live,
+                            " live rows unseen, as the strategy allows");
+      }
       const bool sound = account.evaluated >= 0 && account.ruled_out >= 0 &&
-                         account.filtered >= 0;
+                         account.filtered >= 0 && account.unseen == 0;
       if (!sound || sum != replies_[i]->rows_live) {
         return absl::StrCat("query ", q, ": shard ", i, " accounts for ", sum,
                             " of ", replies_[i]->rows_live, " live rows");

@@ -11,7 +11,8 @@
 //   4. every list was in order, finite and no longer than its shard was asked
 //      for,
 //   5. no id was met twice in the lists, in any query,
-//   6. on each shard, live = evaluated + ruled out + filtered for this query.
+//   6. on each shard, live = evaluated + ruled out + filtered for this query,
+//      and none was left unseen by the strategy.
 // The first of these that fails, in this order, is `withheld`.
 // It proves accounting, not honesty.
 

@@ -264,6 +264,22 @@ TEST(MergeReplies, AnAccountGapConcernsItsQueryAlone) {
   EXPECT_THAT(merged->reply.certificate.withheld, HasSubstr("query 1"));
 }
 
+TEST(MergeReplies, UnseenRowsWithholdTheirQueryAlone) {
+  ShardReplies replies;
+  replies.push_back(Reply(0, {MakeHit(1, 1.0)}, 2));
+  replies.push_back(Reply(1, {MakeHit(2, 2.0)}, 2));
+  QueryAccount& account = replies[1]->accounts[1];
+  account.unseen = account.evaluated;
+  account.evaluated = 0;
+  auto merged = Merge(Request(2, 2), std::move(replies));
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_TRUE(merged->reply.results[0].exact);
+  EXPECT_FALSE(merged->reply.results[1].exact);
+  EXPECT_THAT(merged->reply.certificate.withheld,
+              HasSubstr("query 1: shard 1 left 1 of 1 live rows unseen"));
+  EXPECT_EQ(merged->reply.results[1].hits.size(), 2U);
+}
+
 TEST(MergeReplies, RuledOutAndFilteredRowsAreAccountedFor) {
   ShardReplies replies = TwoShards();
   replies[0]->accounts[0] = {0, 1, 1, 0};

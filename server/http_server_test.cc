@@ -74,6 +74,9 @@ class HttpServerTest : public testing::Test {
       return std::vector<ShardDescription>{up, down};
     };
     sources.duplicate_ids = [] { return int64_t{5}; };
+    sources.recalls = [] {
+      return std::map<std::string, double>{{"words", 0.875}};
+    };
     return sources;
   }
 
@@ -106,6 +109,7 @@ TEST_F(HttpServerTest, MetricsHaveRpcsShardsAndTheProcess) {
   EXPECT_THAT(text, HasSubstr(" 200 "));
   for (const char* line :
        {"coterie_shard_up{shard=\"0\"} 1",
+        "coterie_recall_at_k{collection=\"words\"} 0.875",
         "coterie_shard_up{shard=\"1\"} 0",
         "coterie_shard_points{shard=\"0\"} 42",
         "coterie_shard_memory_bytes{shard=\"0\"} 4096",

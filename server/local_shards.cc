@@ -130,6 +130,10 @@ class LocalShards final : public Backend {
         options_.job_bytes > 0 ? options_.job_bytes : DefaultJobBytes();
     shard.job_bytes =
         std::max<int64_t>(1, job_bytes / static_cast<int64_t>(shards_.size()));
+    const int64_t index_bytes =
+        options_.index_bytes > 0 ? options_.index_bytes : DefaultIndexBytes();
+    shard.index_bytes = std::max<int64_t>(
+        1, index_bytes / static_cast<int64_t>(shards_.size()));
     return shard;
   }
 

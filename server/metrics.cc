@@ -152,6 +152,12 @@ std::vector<MetricFamily> Metrics::Collect() const {
               "Ids met on more than one shard: certificates are withheld. "
               "Anything but 0 is an alarm.",
               static_cast<double>(sources_.duplicate_ids()));
+  for (const auto& [collection, recall] : sources_.recalls()) {
+    out.Gauge("coterie_recall_at_k",
+              "Part of the exact neighbours that searches by an index find, of "
+              "those that measured it and of samples, averaged.",
+              recall, {{"collection", collection}});
+  }
   if (sources_.links != nullptr) {
     const WireCounters::Totals totals = sources_.links->totals();
     out.Counter("coterie_link_sent_messages_total",

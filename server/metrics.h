@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Metrics {
     std::function<std::vector<ShardDescription>()> shards;
     // Ids met on more than one shard since start.
     std::function<int64_t()> duplicate_ids;
+    // What searches by an index find, by collection.
+    std::function<std::map<std::string, double>()> recalls;
   };
 
   explicit Metrics(Sources sources);

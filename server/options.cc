@@ -74,6 +74,12 @@ ABSL_FLAG(
     "together; more are refused. 0 means a quarter of the memory that the "
     "process may use.");
 ABSL_FLAG(
+    int64_t, index_bytes, 0,
+    "Bytes of memory that indexes of collections may take, while they are "
+    "built included, all shards of this process together; what would be "
+    "more is not built, and its rows are scanned. 0 means a fifth of the "
+    "memory that the process may use.");
+ABSL_FLAG(
     int64_t, max_inflight_bytes, 0,
     "Bytes that requests handled at once take in memory; more are refused "
     "with RESOURCE_EXHAUSTED at once. 0: a tenth of the memory this "
@@ -295,6 +301,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.unsealed_bytes = absl::GetFlag(FLAGS_unsealed_bytes);
   options.merge_bytes = absl::GetFlag(FLAGS_merge_bytes);
   options.job_bytes = absl::GetFlag(FLAGS_job_bytes);
+  options.index_bytes = absl::GetFlag(FLAGS_index_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.drain = absl::GetFlag(FLAGS_drain);
@@ -328,6 +335,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
                 int64_t{1} << 40),
         InRange("merge_bytes", options.merge_bytes, 0, int64_t{1} << 50),
         InRange("job_bytes", options.job_bytes, 0, int64_t{1} << 50),
+        InRange("index_bytes", options.index_bytes, 0, int64_t{1} << 50),
         options.limits.Validate()}) {
     if (!s.ok()) {
       return s;
@@ -355,6 +363,8 @@ int64_t DefaultInflightBytes(const Limits& limits) {
 int64_t DefaultMergeBytes() { return UsableMemoryBytes() / 20; }
 
 int64_t DefaultJobBytes() { return UsableMemoryBytes() / 4; }
+
+int64_t DefaultIndexBytes() { return UsableMemoryBytes() / 5; }
 
 std::string UsageMessage() {
   return

@@ -52,6 +52,8 @@ struct ServerOptions {
   // What jobs may keep beside the rows, all shards of this process together. 0:
   // a quarter of the memory that it may use.
   int64_t job_bytes = 0;
+  // What indexes may take, likewise. 0: a fifth.
+  int64_t index_bytes = 0;
   // Bytes of requests handled at once; more are refused. 0: a tenth of the
   // memory that this process may use.
   int64_t max_inflight_bytes = 0;
@@ -84,6 +86,9 @@ int64_t DefaultMergeBytes();
 
 // What job_bytes = 0 means here.
 int64_t DefaultJobBytes();
+
+// What index_bytes = 0 means here.
+int64_t DefaultIndexBytes();
 
 // For coteried --help: what it is, examples, exit codes.
 std::string UsageMessage();

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -386,6 +387,11 @@ class Server::Impl {
     sources.duplicate_ids = [this]() -> int64_t {
       const auto coordinator = slot_.Current();
       return coordinator.ok() ? (*coordinator)->duplicate_ids_met() : 0;
+    };
+    sources.recalls = [this] {
+      const auto coordinator = slot_.Current();
+      return coordinator.ok() ? (*coordinator)->recalls()
+                              : std::map<std::string, double>();
     };
     return sources;
   }

@@ -246,6 +246,24 @@ absl::Status AdoptFiles(const ManifestCollection& listed,
   return absl::OkStatus();
 }
 
+// Gives the segments their structures, as far as there are sound files of them.
+void AdoptIndexes(const CollectionState& state, SegmentFolder* folder,
+                  std::vector<std::string>* warnings) {
+  for (const auto& segment : state.coverage().segments) {
+    for (const IndexSpec& spec : state.spec().indexes) {
+      auto index = folder->OpenIndex(*segment->file(), spec.kind);
+      if (index.ok()) {
+        (*index)->MakeCodes(segment->rows(segment->size()), segment->codes());
+        segment->indexes().Set(*std::move(index));
+      } else if (!absl::IsNotFound(index.status())) {
+        warnings->push_back(absl::StrCat(
+            "index files: collection '", state.spec().name,
+            "': ", index.status().message(), "; the index is built anew"));
+      }
+    }
+  }
+}
+
 // Attributes of all points, as the store has them: memory that filters ask.
 // What is damaged or missing is found by whoever needs it, and named then.
 absl::Status LoadAttributes(CollectionState* state, RecordStore* store) {
@@ -367,6 +385,7 @@ class CollectionLoader {
     const absl::Status status = AdoptFiles(listed, stored.at(listed.number),
                                            state->second.get(), folder_);
     if (status.ok()) {
+      AdoptIndexes(*state->second, folder_, &loaded_->warnings);
       from_files_.insert(listed.number);
       loaded_->manifest.collections.push_back(listed);
     } else {

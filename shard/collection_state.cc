@@ -170,6 +170,9 @@ bool CollectionState::Delete(PointId id, int64_t sequence) {
   if (place.segment == nullptr) return false;
   place.segment->MarkDeleted(place.row, sequence);
   if (IsMerging(place.segment)) changes_.deaths.push_back({id, sequence});
+  if (place.segment == relaying_.get()) {
+    relay_changes_.deaths.push_back({id, sequence});
+  }
   CountRow(id, -1);
   return true;
 }
@@ -185,6 +188,9 @@ bool CollectionState::SetAttributes(PointId id, const Attributes& attributes) {
   if (place.segment == nullptr) return false;
   place.segment->attributes()->Set(place.row, attributes);
   if (IsMerging(place.segment)) changes_.updates.push_back({id, attributes});
+  if (place.segment == relaying_.get()) {
+    relay_changes_.updates.push_back({id, attributes});
+  }
   return true;
 }
 
@@ -236,13 +242,14 @@ std::pair<size_t, size_t> CollectionState::NextMerge(bool files) const {
   if (n >= 2) {
     const int64_t older = sealed_[n - 2]->live();
     const int64_t newer = sealed_[n - 1]->live();
-    if (older <= 2 * newer && Fits(older + newer)) {
+    if (older <= 2 * newer && Fits(older + newer) && !Relays(n - 2) &&
+        !Relays(n - 1)) {
       return {n - 2, n};
     }
   }
   for (size_t i = 0; i < n; ++i) {
     const int64_t dead = sealed_[i]->size() - sealed_[i]->live();
-    if (dead * kDeadShare > sealed_[i]->size() &&
+    if (dead * kDeadShare > sealed_[i]->size() && !Relays(i) &&
         Affordable(sealed_[i]->live())) {
       return {i, i + 1};
     }
@@ -322,6 +329,41 @@ int64_t CollectionState::unsealed_bytes() const {
   int64_t rows = 0;
   for (const Frozen& frozen : frozen_) rows += frozen.tail->size();
   return rows * shape_.row_bytes();
+}
+
+std::shared_ptr<const AttributeView> CollectionState::StartRelay(
+    const std::shared_ptr<Segment>& segment) {
+  if (std::find(sealed_.begin(), sealed_.end(), segment) == sealed_.end() ||
+      IsMerging(segment.get())) {
+    return nullptr;
+  }
+  relaying_ = segment;
+  return segment->attributes()->View();
+}
+
+std::vector<std::shared_ptr<Segment>> CollectionState::Settled() const {
+  const auto [first, end] = NextMerge(/*files=*/true);
+  std::vector<std::shared_ptr<Segment>> settled;
+  for (size_t i = 0; i < sealed_.size(); ++i) {
+    const bool merges =
+        (i >= first && i < end) || std::find(merging_.begin(), merging_.end(),
+                                             sealed_[i]) != merging_.end();
+    if (!merges) settled.push_back(sealed_[i]);
+  }
+  return settled;
+}
+
+CollectionState::Changes CollectionState::TakeRelayChanges() {
+  return std::exchange(relay_changes_, {});
+}
+
+void CollectionState::FinishRelay(std::shared_ptr<Segment> relaid) {
+  if (relaid != nullptr) {
+    relay_changes_.ApplyTo(relaid.get());
+    *std::find(sealed_.begin(), sealed_.end(), relaying_) = std::move(relaid);
+  }
+  relaying_ = nullptr;
+  relay_changes_ = {};
 }
 
 void CollectionState::Maintain() {

@@ -26,6 +26,7 @@
 #include "api/collection.h"
 #include "api/point.h"
 #include "api/search.h"
+#include "index/tree_boxes.h"
 #include "index/vectors.h"
 #include "shard/attribute_columns.h"
 #include "shard/attribute_index.h"
@@ -45,6 +46,15 @@ struct SegmentTuning {
   // What a merge may take beside the rows it reads and the file it writes: 24
   // bytes a row, and D + 8 if the result is coded. Larger ones are not done.
   int64_t merge_bytes = int64_t{256} << 20;
+  // Sealed segments of fewer rows get no index.
+  int64_t index_rows = 4096;
+
+  // Whether a sealed segment of so many rows gets indexes. A tree over codes
+  // needs as many rows as these.
+  bool IndexPays(const RowShape& shape, int64_t rows) const {
+    return rows >= index_rows &&
+           (shape.dimension <= BoxTree::kMaxDimension || shape.CodesPay(rows));
+  }
 };
 
 // A collection at one sequence.
@@ -163,6 +173,21 @@ class CollectionState {
   // Of rows in frozen tails, which are yet to be sealed. O(frozen tails).
   int64_t unsealed_bytes() const;
 
+  // --- Another order of rows ---
+
+  // Starts to lay the rows of a sealed segment out anew, for a tree; merges
+  // leave it alone meanwhile. Its rows' attributes as they are; null if it
+  // counts no more, or merges. REQUIRES: none is under way.
+  std::shared_ptr<const AttributeView> StartRelay(
+      const std::shared_ptr<Segment>& segment);
+  // Sealed segments that neither merge nor soon will.
+  std::vector<std::shared_ptr<Segment>> Settled() const;
+  // As TakeChanges, of the segment's rows.
+  Changes TakeRelayChanges();
+  // Ends it: `relaid`, which has the segment's rows with the changes as of the
+  // last call, takes its place; null: all stays as it is.
+  void FinishRelay(std::shared_ptr<Segment> relaid);
+
   // Does all merges, in memory.
   void Maintain();
 
@@ -191,6 +216,8 @@ class CollectionState {
   // Ends the tail; what was written so far will be covered once it is sealed.
   void Freeze();
   std::vector<int64_t> Offsets() const;
+  // Whether sealed_[i] is laid out anew.
+  bool Relays(size_t i) const { return sealed_[i] == relaying_; }
   // Which to merge; [first, end) of sealed_, empty if none.
   std::pair<size_t, size_t> NextMerge(bool files) const;
   bool Affordable(int64_t rows) const;
@@ -219,6 +246,9 @@ class CollectionState {
   // Inputs of the merge under way: sealed ones, or the oldest frozen tails.
   std::vector<std::shared_ptr<Segment>> merging_;
   Changes changes_;  // of their rows
+  // The segment that is laid out anew.
+  std::shared_ptr<Segment> relaying_;
+  Changes relay_changes_;
   int64_t load_remaining_ = 0;
   // By segment: what LoadAttributes was told.
   absl::flat_hash_map<Segment*, std::unique_ptr<AttributeColumnsBuilder>>

@@ -243,6 +243,7 @@ void Partition::FinishMerge(uint32_t collection,
   if (state == nullptr) return;
   state->FinishMerge(std::move(merged));
   Publish({collection});
+  WakeBuilder();
 }
 
 void Partition::AbandonMerge(uint32_t collection) {
@@ -260,6 +261,78 @@ std::optional<Partition::Coverage> Partition::SegmentCoverage() {
     coverage.collections[number] = state->coverage();
   }
   return coverage;
+}
+
+// --- Indexes ----------------------------------------------------------------
+
+std::vector<Partition::MissingIndex> Partition::MissingIndexes() {
+  TurnLock lock(&state_mutex_);
+  std::vector<MissingIndex> missing;
+  if (store_failed_) return missing;
+  for (const auto& [number, state] : states_) {
+    const CollectionSpec& spec = state->spec();
+    if (spec.indexes.empty()) continue;
+    const RowShape shape = {spec.dimension, spec.metric};
+    const IndexSpec* const tree = spec.FindIndex(IndexKind::kTree);
+    for (const std::shared_ptr<Segment>& segment : state->Settled()) {
+      if (segment->file() == nullptr ||
+          !options_.tuning.IndexPays(shape, segment->size())) {
+        continue;
+      }
+      const auto lacks = [&](IndexKind kind) {
+        return segment->indexes().Get(kind) == nullptr;
+      };
+      if (tree != nullptr && lacks(IndexKind::kTree)) {
+        missing.push_back({number, shape, *tree, segment});
+        continue;
+      }
+      for (const IndexSpec& index : spec.indexes) {
+        if (lacks(index.kind)) {
+          missing.push_back({number, shape, index, segment});
+        }
+      }
+    }
+  }
+  return missing;
+}
+
+int64_t Partition::IndexBytes() {
+  TurnLock lock(&state_mutex_);
+  int64_t bytes = 0;
+  for (const auto& [number, state] : states_) {
+    for (const auto& segment : state->coverage().segments) {
+      bytes += segment->indexes().MemoryBytes();
+    }
+  }
+  return bytes;
+}
+
+std::shared_ptr<const AttributeView> Partition::StartRelay(
+    uint32_t collection, const std::shared_ptr<Segment>& segment) {
+  TurnLock lock(&state_mutex_);
+  CollectionState* const state = Mergeable(collection);
+  return state != nullptr ? state->StartRelay(segment) : nullptr;
+}
+
+CollectionState::Changes Partition::TakeRelayChanges(uint32_t collection) {
+  TurnLock lock(&state_mutex_);
+  CollectionState* const state = Mergeable(collection);
+  if (state == nullptr) return {};
+  return state->TakeRelayChanges();
+}
+
+void Partition::FinishRelay(uint32_t collection,
+                            std::shared_ptr<Segment> relaid) {
+  TurnLock lock(&state_mutex_);
+  const std::shared_ptr<const SegmentFile> file =
+      relaid != nullptr ? relaid->file() : nullptr;
+  CollectionState* const state = Mergeable(collection);
+  if (state != nullptr) {
+    state->FinishRelay(std::move(relaid));
+    Publish({collection});
+  }
+  if (file != nullptr) segment_folder_.Release(*file);
+  WakeKeeper();
 }
 
 // --- The catalogue ----------------------------------------------------------
@@ -337,7 +410,10 @@ absl::Status Partition::PutCatalogue(int64_t expected_version, Catalogue next,
   }
   *reply = next.version;
   AdoptCatalogue(std::move(next));
-  if (!dropped.empty()) WakeKeeper();
+  if (!dropped.empty()) {
+    WakeKeeper();
+    WakeBuilder();
+  }
   for (const uint32_t number : dropped) {
     store_->Reclaim(Family::kRows, SlotStart(number, 0),
                     SlotStart(number, kMaxSlots));

@@ -106,6 +106,7 @@ class Partition final : public LogSink {
 
   // --- The keeper's thread only ---
 
+  // The builder's thread as well, as far as the folder allows.
   SegmentFolder* segment_folder() { return &segment_folder_; }
   // What start found and uses.
   const SegmentManifest& manifest_at_start() const { return manifest_; }
@@ -126,6 +127,37 @@ class Partition final : public LogSink {
   CollectionState::Changes TakeChanges(uint32_t collection);
   void FinishMerge(uint32_t collection, std::shared_ptr<Segment> merged);
   void AbandonMerge(uint32_t collection);
+
+  // Whether there may be other segments than before; called by the keeper's and
+  // the log's threads; to be set before either works.
+  void OnSegmentsChanged(std::function<void()> wake) {
+    segments_changed_ = std::move(wake);
+  }
+
+  // --- The index builder's thread only ---
+
+  // Segments in files that lack an index that their collection is to have, the
+  // tree first, since it moves rows; those that merge or soon will are left
+  // out. Nothing once the store has failed.
+  struct MissingIndex {
+    uint32_t collection = 0;
+    RowShape shape;
+    IndexSpec spec;
+    std::shared_ptr<Segment> segment;
+  };
+  std::vector<MissingIndex> MissingIndexes();
+  // Memory of all indexes that there are.
+  int64_t IndexBytes();
+  // As CollectionState. StartRelay is null, and the others change nothing, if
+  // the collection was dropped or the store has failed. FinishRelay releases
+  // the file of `relaid` (segment_folder.h): from then on what segments hold
+  // says whether it counts.
+  std::shared_ptr<const AttributeView> StartRelay(
+      uint32_t collection, const std::shared_ptr<Segment>& segment);
+  CollectionState::Changes TakeRelayChanges(uint32_t collection);
+  void FinishRelay(uint32_t collection, std::shared_ptr<Segment> relaid);
+
+  // --- The keeper's thread only ---
 
   // What all collections' segments hold, by number, at one sequence, which is
   // durable. Nothing once the store has failed.
@@ -180,6 +212,9 @@ class Partition final : public LogSink {
   void WakeKeeper() const {
     if (wake_ != nullptr) wake_();
   }
+  void WakeBuilder() const {
+    if (segments_changed_ != nullptr) segments_changed_();
+  }
 
   const Options options_;
   const std::unique_ptr<RecordStore> store_;
@@ -188,6 +223,7 @@ class Partition final : public LogSink {
   const SegmentManifest manifest_;
   const std::vector<std::string> warnings_;
   std::function<void()> wake_;
+  std::function<void()> segments_changed_;
 
   // Held by the log's thread for a group, also while it is synced; by the
   // keeper between groups.

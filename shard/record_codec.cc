@@ -20,7 +20,9 @@ static_assert(std::endian::native == std::endian::little,
               "vectors are copied as they lie in memory");
 
 constexpr char kFormat = 1;
-constexpr char kFormatWithStores = 2;  // of a catalogue
+// Of a catalogue.
+constexpr char kFormatWithStores = 2;
+constexpr char kFormatWithIndexes = 3;  // and with stores, or none
 constexpr size_t kKeyBytes = 4 + 2 + 8;
 constexpr int32_t kMaxStoredDimension = 16384;
 
@@ -102,6 +104,46 @@ std::vector<int32_t> ReadOwners(ByteReader* reader, int32_t slots) {
   return owner;
 }
 
+bool HasIndexes(const Catalogue& catalogue) {
+  return std::any_of(
+      catalogue.collections.begin(), catalogue.collections.end(),
+      [](const CollectionSpec& spec) { return !spec.indexes.empty(); });
+}
+
+void PutIndexes(std::string* out, const std::vector<IndexSpec>& indexes) {
+  PutVarint(out, indexes.size());
+  for (const IndexSpec& index : indexes) {
+    out->push_back(static_cast<char>(index.kind));
+    PutVarint(out, static_cast<uint64_t>(index.bytes_per_row));
+    PutLittleEndian(out, std::bit_cast<uint64_t>(index.target_recall));
+  }
+}
+
+std::vector<IndexSpec> ReadIndexes(ByteReader* reader) {
+  std::vector<IndexSpec> indexes;
+  const size_t count = reader->Count(10);
+  for (size_t i = 0; i < count && reader->ok(); ++i) {
+    IndexSpec index;
+    index.kind = static_cast<IndexKind>(reader->Byte());
+    const uint64_t bytes = reader->Varint();
+    index.target_recall =
+        std::bit_cast<double>(reader->LittleEndian<uint64_t>());
+    if (bytes > std::numeric_limits<int32_t>::max()) {
+      reader->Fail("an index takes too much memory");
+      break;
+    }
+    index.bytes_per_row = static_cast<int32_t>(bytes);
+    const bool again = std::any_of(
+        indexes.begin(), indexes.end(),
+        [&](const IndexSpec& other) { return other.kind == index.kind; });
+    if (again || !ValidateIndex(index).ok()) {
+      reader->Fail("an index is none, or there twice");
+    }
+    indexes.push_back(index);
+  }
+  return indexes;
+}
+
 CollectionSpec ReadCollection(ByteReader* reader) {
   CollectionSpec spec;
   spec.name = reader->String();
@@ -119,6 +161,9 @@ CollectionSpec ReadCollection(ByteReader* reader) {
   spec.metric = static_cast<Metric>(metric);
   spec.slots = static_cast<int32_t>(slots);
   spec.owner = ReadOwners(reader, spec.slots);
+  if (reader->format() == kFormatWithIndexes) {
+    spec.indexes = ReadIndexes(reader);
+  }
   return spec;
 }
 
@@ -267,7 +312,11 @@ absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes) {
 }
 
 std::string EncodeCatalogue(const Catalogue& catalogue) {
-  std::string out(1, catalogue.stores.empty() ? kFormat : kFormatWithStores);
+  const bool indexes = HasIndexes(catalogue);
+  const bool stores = !catalogue.stores.empty();
+  std::string out(1, indexes  ? kFormatWithIndexes
+                     : stores ? kFormatWithStores
+                              : kFormat);
   PutLittleEndian(&out, static_cast<uint64_t>(catalogue.version));
   PutLittleEndian(&out, catalogue.next_number);
   PutVarint(&out, catalogue.collections.size());
@@ -278,8 +327,9 @@ std::string EncodeCatalogue(const Catalogue& catalogue) {
     out.push_back(static_cast<char>(spec.metric));
     PutLittleEndian(&out, static_cast<uint32_t>(spec.slots));
     PutOwners(&out, spec.owner);
+    if (indexes) PutIndexes(&out, spec.indexes);
   }
-  if (!catalogue.stores.empty()) {
+  if (stores || indexes) {
     PutVarint(&out, catalogue.stores.size());
     for (const std::string& store : catalogue.stores) PutString(&out, store);
   }
@@ -287,7 +337,7 @@ std::string EncodeCatalogue(const Catalogue& catalogue) {
 }
 
 absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes) {
-  ByteReader reader("catalogue", bytes, kFormatWithStores);
+  ByteReader reader("catalogue", bytes, kFormatWithIndexes);
   Catalogue catalogue;
   catalogue.version = reader.Counter();
   catalogue.next_number = reader.LittleEndian<uint32_t>();
@@ -303,9 +353,15 @@ absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes) {
     }
     catalogue.collections.push_back(std::move(spec));
   }
-  if (reader.format() == kFormatWithStores) {
+  const bool indexes = reader.format() == kFormatWithIndexes;
+  if (indexes && !HasIndexes(catalogue)) {
+    reader.Fail("it has room for indexes, but names none");
+  }
+  if (indexes || reader.format() == kFormatWithStores) {
     const size_t stores = reader.Count(1);
-    if (stores == 0) reader.Fail("it has room for stores, but names none");
+    if (stores == 0 && !indexes) {
+      reader.Fail("it has room for stores, but names none");
+    }
     for (size_t i = 0; i < stores && reader.ok(); ++i) {
       catalogue.stores.push_back(reader.String());
     }

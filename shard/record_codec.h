@@ -89,7 +89,8 @@ absl::StatusOr<int64_t> DecodeSequence(absl::string_view bytes);
 
 // Owners are runs (owner, length). Accepts only catalogues whose numbers and
 // names are distinct and non-empty, sorted by name. Format 2 has the names of
-// stores behind the collections; format 1 has none.
+// stores behind the collections; format 3 has each collection's indexes behind
+// its owners, and stores or none; format 1 has neither.
 std::string EncodeCatalogue(const Catalogue& catalogue);
 absl::StatusOr<Catalogue> DecodeCatalogue(absl::string_view bytes);
 

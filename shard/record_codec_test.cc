@@ -41,6 +41,15 @@ Catalogue TwoCollections() {
       9, {a, TestCollection("b", 7, 16384, Metric::kSquaredL2, 1)});
 }
 
+Catalogue Indexed() {
+  Catalogue catalogue =
+      TestCatalogue(1, {TestCollection("a", 1, 2, Metric::kSquaredL2, 1),
+                        TestCollection("b", 2, 2, Metric::kSquaredL2, 1)});
+  catalogue.collections[0].indexes = {{IndexKind::kTree},
+                                      {IndexKind::kLsh, 192, 0.9}};
+  return catalogue;
+}
+
 // --- Golden bytes: what is on disk must stay readable -----------------------
 
 TEST(RecordCodec, FreezesKeys) {
@@ -127,6 +136,28 @@ TEST(RecordCodec, FreezesValues) {
             "02"
             "026162"
             "00");
+  EXPECT_EQ(Hex(EncodeCatalogue(Indexed())),
+            "03"
+            "0100000000000000"
+            "03000000"
+            "02"
+            "0161"
+            "01000000"
+            "02000000"
+            "01"
+            "01000000"
+            "010001"
+            "02"
+            "01000000000000000000"
+            "02c001cdccccccccccec3f"
+            "0162"
+            "02000000"
+            "02000000"
+            "01"
+            "01000000"
+            "010001"
+            "00"
+            "00");
   EXPECT_EQ(Hex(EncodeStoreId("00112233445566778899aabbccddeeff")),
             "01"
             "00112233445566778899aabbccddeeff");
@@ -188,6 +219,15 @@ TEST(RecordCodec, GivesBackDescribingRecords) {
   EXPECT_EQ(catalogue->version, 9);
   EXPECT_EQ(catalogue->next_number, 8);
   EXPECT_EQ(catalogue->collections, TwoCollections().collections);
+  Catalogue indexed = Indexed();
+  for (const std::vector<std::string>& stores :
+       {std::vector<std::string>{}, {"ab", ""}}) {
+    indexed.stores = stores;
+    const auto with = DecodeCatalogue(EncodeCatalogue(indexed));
+    ASSERT_TRUE(with.ok()) << with.status();
+    EXPECT_EQ(with->collections, indexed.collections);
+    EXPECT_EQ(with->stores, stores);
+  }
 
   const ShardIdentity identity{"cluster", 3, 4, 12};
   const auto same = DecodeIdentity(EncodeIdentity(identity));
@@ -236,7 +276,7 @@ void ExpectOnlyWhole(const std::string& bytes, Decode decode) {
   }
   EXPECT_TRUE(absl::IsDataLoss(decode(bytes + '\0')));
   std::string other_format = bytes;
-  other_format[0] = 3;
+  other_format[0] = 4;
   EXPECT_TRUE(absl::IsDataLoss(decode(other_format)));
 }
 
@@ -271,7 +311,7 @@ TEST(RecordCodec, RefusesCutAndOverlongRecords) {
       [](absl::string_view bytes) { return DecodeStoreId(bytes).status(); });
   Catalogue named = TwoCollections();
   named.stores = {"ab", "", "c"};
-  for (const Catalogue& catalogue : {TwoCollections(), named}) {
+  for (const Catalogue& catalogue : {TwoCollections(), named, Indexed()}) {
     ExpectOnlyWhole(EncodeCatalogue(catalogue), [](absl::string_view bytes) {
       return DecodeCatalogue(bytes).status();
     });
@@ -314,7 +354,13 @@ TEST(RecordCodec, RefusesCataloguesThatContradictThemselves) {
     return absl::IsDataLoss(
         DecodeCatalogue(EncodeCatalogue(catalogue)).status());
   };
-  Catalogue catalogue = TwoCollections();
+  Catalogue catalogue = Indexed();
+  catalogue.collections[0].indexes[1].kind = IndexKind::kTree;
+  refused(catalogue);
+  catalogue = Indexed();
+  catalogue.collections[0].indexes[1].bytes_per_row = 1;
+  refused(catalogue);
+  catalogue = TwoCollections();
   catalogue.collections[1].number = 2;
   EXPECT_TRUE(refused(catalogue)) << "a number twice";
   catalogue = TwoCollections();

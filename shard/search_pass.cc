@@ -49,17 +49,19 @@ double SearchPass::SegmentScan::row_bytes() const {
          static_cast<double>(count) / static_cast<double>(rows);
 }
 
-SearchPass::SearchPass(const CollectionSnapshot& snapshot,
+SearchPass::SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
                        const ScanQueries& queries, std::vector<Part> parts,
                        const FilteredRows* filtered)
-    : snapshot_(snapshot),
+    : segments_(std::move(segments)),
       queries_(queries),
       parts_(std::move(parts)),
       filtered_(filtered),
+      found_(static_cast<size_t>(queries.size())),
       thresholds_(static_cast<size_t>(queries.size())),
       ended_(parts_.size()) {
-  for (size_t i = 0; i < snapshot_.segments().size(); ++i) {
-    const auto& view = snapshot_.segments()[i];
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const auto& view = segments_[i];
+    rows_live_ += view->live();
     const auto* const admitted =
         filtered == nullptr ? nullptr : &filtered->segments[i];
     const Segment& segment = *view->segment();
@@ -93,6 +95,18 @@ void SearchPass::AddScan(const SegmentView& view,
     scan.coded = std::make_unique<CertifiedQueries>(queries_, *codes);
   }
   scans_.push_back(std::move(scan));
+}
+
+void SearchPass::Seed(int64_t query, std::vector<Neighbor> found,
+                      const QueryAccount& account) {
+  const auto part = std::find_if(
+      parts_.begin(), parts_.end(),
+      [query](const Part& p) { return query < p.first + p.count; });
+  const auto q = static_cast<size_t>(query);
+  if (static_cast<int64_t>(found.size()) >= part->keep) {
+    thresholds_[q].Lower(found[static_cast<size_t>(part->keep - 1)].distance);
+  }
+  found_[q] = {std::move(found), account};
 }
 
 std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
@@ -225,7 +239,8 @@ void SearchPass::Run(WorkQueue* queue) {
 absl::StatusOr<std::vector<Neighbor>> SearchPass::TakeNeighbors(int64_t query) {
   const auto q = static_cast<size_t>(query);
   std::vector<std::vector<Neighbor>> lists;
-  int64_t keep = 1;
+  lists.push_back(std::move(found_[q].neighbors));
+  auto keep = static_cast<int64_t>(lists.front().size());
   for (Worker& worker : workers_) {
     if (worker.tops.empty()) continue;
     keep = worker.tops[q].k();
@@ -241,7 +256,7 @@ absl::StatusOr<std::vector<Neighbor>> SearchPass::TakeNeighbors(int64_t query) {
 }
 
 QueryAccount SearchPass::AccountOf(int64_t query) const {
-  QueryAccount total;
+  QueryAccount total = found_[static_cast<size_t>(query)].account;
   for (const Worker& worker : workers_) {
     if (worker.accounts.empty()) continue;
     const ScanAccount& account = worker.accounts[static_cast<size_t>(query)];
@@ -250,7 +265,7 @@ QueryAccount SearchPass::AccountOf(int64_t query) const {
   }
   total.rescored = total.evaluated;
   if (filtered_ != nullptr) {
-    total.filtered = snapshot_.rows_live() - filtered_->count;
+    total.filtered = rows_live_ - filtered_->count;
   }
   return total;
 }
@@ -279,7 +294,7 @@ void SearchPass::Describe(absl::Span<const QueryAccount> accounts,
                              coded && plain ? absl::StrCat("; ", float32) : "");
   if (filtered_ != nullptr) {
     absl::StrAppend(&times->plan, "; filter admits ", filtered_->count, " of ",
-                    snapshot_.rows_live(), " rows");
+                    rows_live_, " rows");
     if (filtered_->records_read > 0) {
       absl::StrAppend(&times->plan, ", ", filtered_->records_read,
                       " decided by their records");

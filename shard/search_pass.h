@@ -1,4 +1,4 @@
-// One pass over the rows of a snapshot for the queries of several callers.
+// One pass over the rows of segments for the queries of several callers.
 //
 // Belongs to one thread; Run spreads the pass over the idle threads of a queue.
 // Each caller has a k, a radius and an end of its own. What is found is that of
@@ -44,14 +44,21 @@ class SearchPass {
     CallContext call;
   };
 
-  // Keeps references to snapshot, queries and `filtered`: the rows to answer
-  // from, null for all that live. Where they are few their vectors are read one
-  // by one; otherwise the scan goes over them and masks the others.
-  // REQUIRES: metric and dimension agree, parts cover all queries in order,
-  // `filtered` is of the snapshot. O(queries x dimension x segments).
-  SearchPass(const CollectionSnapshot& snapshot, const ScanQueries& queries,
-             std::vector<Part> parts, const FilteredRows* filtered = nullptr);
+  // Keeps references to queries and `filtered`: the rows to answer from, null
+  // for all that live. Where they are few their vectors are read one by one;
+  // otherwise the scan goes over them and masks the others. REQUIRES: segments
+  // are of one snapshot, all of it if `filtered`, which is of the same; metric
+  // and dimension agree, parts cover all queries in order. O(queries x
+  // dimension x segments).
+  SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
+             const ScanQueries& queries, std::vector<Part> parts,
+             const FilteredRows* filtered = nullptr);
 
+  // Before Run: what was found for a query in other segments of the snapshot,
+  // sorted, and the account of these. It counts as found here; a full list
+  // gives the pass its first threshold.
+  void Seed(int64_t query, std::vector<Neighbor> found,
+            const QueryAccount& account);
   // Scans; to be called once, by work of the queue. A part whose call ends
   // leaves the pass within a block of rows, at no cost to the others; when all
   // have left the pass ends.
@@ -127,10 +134,18 @@ class SearchPass {
   void HeedEnded(Worker* worker);
   void LookForEnded();
 
-  const CollectionSnapshot& snapshot_;
+  // What was found elsewhere for a query.
+  struct Found {
+    std::vector<Neighbor> neighbors;
+    QueryAccount account;
+  };
+
+  const std::vector<std::shared_ptr<const SegmentView>> segments_;
   const ScanQueries& queries_;
   const std::vector<Part> parts_;
   const FilteredRows* const filtered_;
+  int64_t rows_live_ = 0;     // of the segments
+  std::vector<Found> found_;  // by query
   std::vector<SegmentScan> scans_;
   std::vector<SharedThreshold> thresholds_;  // by query
   std::vector<std::atomic<bool>> ended_;     // by part

@@ -140,7 +140,9 @@ std::vector<SegmentRow> Segment::LiveRows(
   // runs are merged.
   for (const std::shared_ptr<Segment>& input : inputs) {
     const auto run = static_cast<std::ptrdiff_t>(rows.size());
-    for (int64_t row = 0; row < input->size_; ++row) {
+    const absl::Span<const int32_t> by_id = input->by_id();
+    for (int64_t i = 0; i < input->size_; ++i) {
+      const int64_t row = by_id.empty() ? i : by_id[static_cast<size_t>(i)];
       if (!input->IsLive(row, std::numeric_limits<int64_t>::max())) continue;
       rows.push_back({input->ids_[row],
                       input->norms_ != nullptr ? input->norms_[row] : 0,
@@ -249,6 +251,13 @@ std::vector<int64_t> Segment::DeadRows(int64_t sequence) const {
 }
 
 int64_t Segment::RowOf(PointId id) const {
+  const absl::Span<const int32_t> order = by_id();
+  if (!order.empty()) {
+    const auto at = std::lower_bound(
+        order.begin(), order.end(), id,
+        [this](int32_t row, PointId wanted) { return ids_[row] < wanted; });
+    return at != order.end() && ids_[*at] == id ? *at : -1;
+  }
   const PointId* const end = ids_ + capacity_;
   const PointId* const at = std::lower_bound(ids_, end, id);
   return at != end && *at == id ? at - ids_ : -1;
@@ -274,6 +283,8 @@ int64_t Segment::MemoryBytes(int64_t rows) const {
   }
   return coded + rows * shape_.row_bytes() +
          (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +
+         static_cast<int64_t>(by_id().size() * sizeof(int32_t)) +
+         indexes_.MemoryBytes() +
          (codes() != nullptr ? codes()->MemoryBytes() : 0) +
          (plane_ != nullptr ? plane_->MemoryBytes() : 0);
 }

@@ -6,17 +6,17 @@
 //
 // Invariants: (1) a row, once appended, never changes, except that deleted_at
 // goes from 0 to a sequence once; (2) rows of a tail lie in the order in which
-// they were written, so a prefix of them is a moment in time; (3) rows of a
-// sealed segment are sorted by id, ids are distinct, and all were live when it
-// was sealed; (4) at each sequence an id has at most one live row in all
-// segments of a collection together.
+// they were written, so a prefix of them is a moment in time; (3) ids of a
+// sealed segment are distinct; its rows are sorted by id, or lie as its tree
+// wants them (docs/adr/0010); (4) at each sequence an id has at most one live
+// row in all segments of a collection together.
 //
 // Memory: one mapping of zeroed pages a segment, touched as it fills, laid out
 // as ids | squared norms | deleted_at | older versions | hash table | rows,
 // each part on a 64-byte boundary; row i starts at rows + i * dimension. Where
 // it pays a sealed segment also has 8-bit codes of its rows, and a tail of its
-// complete blocks. A segment over a file has only deleted_at and the plane of
-// its own.
+// complete blocks. A segment over a file has only deleted_at, the plane and
+// the order of ids of its own.
 
 #ifndef COTERIE_SHARD_SEGMENT_H_
 #define COTERIE_SHARD_SEGMENT_H_
@@ -35,6 +35,7 @@
 #include "index/vectors.h"
 #include "shard/attribute_index.h"
 #include "shard/segment_file.h"
+#include "shard/segment_index.h"
 
 namespace coterie {
 
@@ -51,7 +52,8 @@ class Segment {
   static std::shared_ptr<Segment> Seal(
       RowShape shape, absl::Span<const std::shared_ptr<Segment>> inputs);
 
-  // A sealed segment over a file, all rows live. The plane is made anew.
+  // A sealed segment over a file, all rows live. The plane is made anew; there
+  // are no indexes.
   static std::shared_ptr<Segment> OverFile(
       std::shared_ptr<const SegmentFile> file);
 
@@ -126,6 +128,9 @@ class Segment {
   const CertifiedCodes& BlockCodes(int64_t block) const {
     return *tail_codes_[static_cast<size_t>(block)];
   }
+  // Structures over the rows, that come when they are built. Of use only if
+  // sealed.
+  SegmentIndexes& indexes() const { return indexes_; }
   // Null if the rows are in memory only.
   const std::shared_ptr<const SegmentFile>& file() const { return file_; }
   // Rows that a reader at `sequence` does not see, ascending, among all of a
@@ -140,7 +145,8 @@ class Segment {
   // id that are newer than the reader). REQUIRES: sealed or indexed.
   int64_t Find(PointId id, int64_t rows, int64_t sequence) const;
 
-  // Of `rows` rows and what belongs to them, codes included, attributes not.
+  // Of `rows` rows and what belongs to them, codes and indexes included,
+  // attributes not.
   int64_t MemoryBytes(int64_t rows) const;
 
  private:
@@ -149,6 +155,10 @@ class Segment {
 
   // The bucket of the id, or the empty one where it belongs.
   int64_t Bucket(PointId id) const;
+  // Of a sealed segment: as SegmentFile::by_id.
+  absl::Span<const int32_t> by_id() const {
+    return file_ != nullptr ? file_->by_id() : absl::Span<const int32_t>();
+  }
   // The row of the id in a sealed segment, dead or alive; -1 if there is none.
   int64_t RowOf(PointId id) const;
   // Makes the plane of the codes, where it pays. O(n d).
@@ -187,7 +197,8 @@ class Segment {
   // Of the blocks that a tail has room for; those whose rows are complete are
   // there. Never moved: readers look at what their snapshot knows of.
   std::vector<std::unique_ptr<const CertifiedCodes>> tail_codes_;
-  AttributeIndex attributes_;  // the writer's
+  mutable SegmentIndexes indexes_;  // thread-safe
+  AttributeIndex attributes_;       // the writer's
 };
 
 // What one snapshot sees of a segment. Any thread.

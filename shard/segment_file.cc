@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -375,6 +376,25 @@ absl::Status SegmentFile::BorrowCodes() {
   return absl::OkStatus();
 }
 
+absl::Status SegmentFile::SortIds() {
+  const PointId* const ids = this->ids();
+  const auto less = [ids](int32_t a, int32_t b) { return ids[a] < ids[b]; };
+  const auto n = static_cast<int32_t>(header_.rows);
+  int32_t sorted = 1;
+  while (sorted < n && ids[sorted - 1] < ids[sorted]) ++sorted;
+  if (sorted == n) return absl::OkStatus();
+  by_id_.resize(static_cast<size_t>(n));
+  std::iota(by_id_.begin(), by_id_.end(), 0);
+  std::sort(by_id_.begin(), by_id_.end(), less);
+  for (size_t i = 1; i < by_id_.size(); ++i) {
+    if (less(by_id_[i - 1], by_id_[i])) continue;
+    return absl::DataLossError(absl::StrCat("section ids: rows ", by_id_[i - 1],
+                                            " and ", by_id_[i],
+                                            " have the same id"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const SegmentFile>> SegmentFile::Over(
     const SegmentHeader& header, std::shared_ptr<const FileMapping> mapping) {
   if (static_cast<int64_t>(mapping->size()) != header.file_bytes()) {
@@ -382,14 +402,8 @@ absl::StatusOr<std::shared_ptr<const SegmentFile>> SegmentFile::Over(
   }
   std::shared_ptr<SegmentFile> file(
       new SegmentFile(header, std::move(mapping)));
-  const PointId* const ids = file->ids();
-  for (int64_t i = 1; i < header.rows; ++i) {
-    if (ids[i - 1] >= ids[i]) {
-      return absl::DataLossError(
-          absl::StrCat("section ids: row ", i, " is not in order"));
-    }
-  }
-  const absl::Status status = file->BorrowCodes();
+  absl::Status status = file->SortIds();
+  if (status.ok()) status = file->BorrowCodes();
   if (!status.ok()) return status;
   return file;
 }

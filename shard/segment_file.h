@@ -8,7 +8,7 @@
 // uuid | shard id | shards total | collection | file number | dimension |
 // metric | rows | sections: count x (kind, offset, bytes, CRC-32C) | of codes:
 // unit, norm slack, delta, eta, sigma, factors on errors | zeros | CRC-32C of
-// what is before it. Sections: ids (ascending), squared norms if the metric
+// what is before it. Sections: ids (distinct), squared norms if the metric
 // needs them, float32 rows, and, if coded, codes, a, b, panels and centre of
 // index/certified_codes.h. Frozen by golden bytes in the test.
 //
@@ -144,7 +144,7 @@ class SegmentFile {
   static absl::StatusOr<std::shared_ptr<const SegmentFile>> Open(
       SegmentDisk* disk, const std::string& folder, const SegmentName& name);
 
-  // Over bytes that were checked. DATA_LOSS if ids are not ascending.
+  // Over bytes that were checked. DATA_LOSS if an id is there twice.
   static absl::StatusOr<std::shared_ptr<const SegmentFile>> Over(
       const SegmentHeader& header, std::shared_ptr<const FileMapping> mapping);
 
@@ -153,6 +153,8 @@ class SegmentFile {
   uint32_t checksum() const { return checksum_; }
 
   const PointId* ids() const { return Section<PointId>(SegmentHeader::kIds); }
+  // Rows in the order of their ids; empty if they lie so.
+  absl::Span<const int32_t> by_id() const { return by_id_; }
   // Null unless the shape has norms.
   const double* squared_norms() const {
     return header_.shape.norms() ? Section<double>(SegmentHeader::kNorms)
@@ -179,14 +181,16 @@ class SegmentFile {
             static_cast<size_t>(header_.sections[section].bytes) / sizeof(T)};
   }
   absl::Status BorrowCodes();
+  absl::Status SortIds();
 
   const SegmentHeader header_;
   const uint32_t checksum_;
   const std::shared_ptr<const FileMapping> mapping_;
   std::unique_ptr<const CertifiedCodes> codes_;
+  std::vector<int32_t> by_id_;
 };
 
-// Writes `rows`, of ascending ids, and opens the file. CANCELLED if `stop` says
+// Writes `rows`, of distinct ids, and opens the file. CANCELLED if `stop` says
 // so between two pieces of work; after an error there may be a file of another
 // name, "*.tmp". Memory beside the rows: codes while they are written, D + 8
 // bytes a row. O(n d). REQUIRES: rows is not empty.

@@ -1,5 +1,6 @@
 #include "shard/segment_file.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -305,11 +307,70 @@ TEST(SegmentFolder, ReadsOnlyTheManifestThatIsPointedTo) {
   EXPECT_TRUE(absl::StrContains(status.message(), folder.path())) << status;
   SegmentFolder other(nullptr, folder.path(), {"cluster", 2, 4, 0});
   EXPECT_TRUE(absl::IsDataLoss(other.ReadManifest(*first).status()));
-  ASSERT_TRUE(writer.RemoveAllBut({ManifestFileName(second->number)}).ok());
+  const auto used = [&] {
+    return absl::flat_hash_set<std::string>{ManifestFileName(second->number)};
+  };
+  ASSERT_TRUE(writer.RemoveAllBut(used).ok());
   EXPECT_TRUE(absl::IsNotFound(reader.ReadManifest(*first).status()));
   // No number is used twice, whoever looks.
   SegmentFolder later(nullptr, folder.path(), kOwner);
   EXPECT_GT(later.WriteManifest(&manifest)->number, second->number);
+}
+
+TEST_F(SegmentFileTest, RowsMayLieInAnyOrder) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  const RowShape shape = {3, Metric::kSquaredL2};
+  Rows rows = RandomRows(shape, 50, random_);
+  EXPECT_TRUE(Write(shape, rows)->by_id().empty());
+  std::vector<PointId> ids;
+  for (const SegmentRow& row : rows.rows) ids.push_back(row.id);
+  std::shuffle(ids.begin(), ids.end(), random_);
+  for (size_t i = 0; i < ids.size(); ++i) rows.rows[i].id = ids[i];
+  ASSERT_NE(Write(shape, rows), nullptr);
+  const auto file = Open();
+  ASSERT_TRUE(file.ok()) << file.status();
+  ExpectHolds(**file, shape, rows);
+  const absl::Span<const int32_t> order = (*file)->by_id();
+  ASSERT_EQ(order.size(), ids.size());
+  for (size_t i = 1; i < order.size(); ++i) {
+    EXPECT_LT((*file)->ids()[order[i - 1]], (*file)->ids()[order[i]]);
+  }
+}
+
+TEST_F(SegmentFileTest, AnIdThatIsThereTwiceIsRefused) {
+  const RowShape shape = {3, Metric::kSquaredL2};
+  Rows rows = RandomRows(shape, 50, random_);
+  rows.rows[17].id = rows.rows[40].id;
+  const auto file = WriteSegmentFile(SegmentDisk::Machine(), folder_.path(),
+                                     name_, shape, rows.rows, Never);
+  EXPECT_TRUE(absl::IsDataLoss(file.status())) << file.status();
+  EXPECT_TRUE(absl::StrContains(file.status().message(), "the same id"))
+      << file.status();
+}
+
+TEST_F(SegmentFileTest, AHeldSegmentStaysUntilItIsReleased) {
+  SegmentFolder folder(nullptr, folder_.path(), kOwner);
+  const RowShape shape = {3, Metric::kSquaredL2};
+  const Rows rows = RandomRows(shape, 5, random_);
+  auto held = folder.WriteHeldSegment(1, shape, rows.rows, Never);
+  ASSERT_TRUE(held.ok()) << held.status();
+  const std::string name = SegmentFileName((*held)->header().name.number);
+  const auto files = [&] {
+    return SegmentDisk::Machine()->List(folder.path()).value();
+  };
+  const auto none = [] { return absl::flat_hash_set<std::string>(); };
+  ASSERT_TRUE(folder.RemoveAllBut(none).ok());
+  EXPECT_EQ(files(), std::vector<std::string>{name});
+  // Released while the names are collected: who collects them names it.
+  ASSERT_TRUE(folder
+                  .RemoveAllBut([&] {
+                    folder.Release(**held);
+                    return none();
+                  })
+                  .ok());
+  EXPECT_EQ(files(), std::vector<std::string>{name});
+  ASSERT_TRUE(folder.RemoveAllBut(none).ok());
+  EXPECT_TRUE(files().empty());
 }
 
 }  // namespace

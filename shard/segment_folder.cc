@@ -1,6 +1,7 @@
 #include "shard/segment_folder.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -11,6 +12,16 @@ namespace {
 
 // A manifest is small beside the rows it speaks of; what is larger is none.
 constexpr size_t kMostManifestBytes = size_t{1} << 30;
+
+// The number that a file's name begins with.
+std::optional<int64_t> NumberOf(absl::string_view name) {
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(name.substr(0, name.find('.')), &number) ||
+      number >= (int64_t{1} << 60)) {
+    return std::nullopt;
+  }
+  return number;
+}
 
 }  // namespace
 
@@ -27,8 +38,11 @@ SegmentFolder::SegmentFolder(SegmentDisk* disk, const std::string& shard_path,
 
 absl::StatusOr<SegmentManifest> SegmentFolder::ReadManifest(
     const ManifestPointer& pointer) {
-  // Its number is taken, even if its file is gone.
-  next_number_ = std::max(next_number_, pointer.number + 1);
+  {
+    // Its number is taken, even if its file is gone.
+    MutexLock lock(&numbers_->mutex);
+    numbers_->next = std::max(numbers_->next, pointer.number + 1);
+  }
   const std::string path =
       absl::StrCat(path_, "/", ManifestFileName(pointer.number));
   const auto damaged = [&](absl::string_view what) {
@@ -70,34 +84,87 @@ absl::StatusOr<std::shared_ptr<const SegmentFile>> SegmentFolder::OpenSegment(
   return file;
 }
 
-absl::Status SegmentFolder::Prepare() {
-  if (prepared_) return absl::OkStatus();
+absl::Status SegmentFolder::Prepare() const {
+  if (numbers_->prepared) return absl::OkStatus();
   absl::Status status = disk_->MakeFolder(path_);
   if (status.ok()) status = disk_->SyncFolder(shard_path_);
   if (!status.ok()) return status;
   const auto names = disk_->List(path_);
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
-    int64_t number = 0;
-    if (absl::SimpleAtoi(name.substr(0, name.find('.')), &number) &&
-        number < (int64_t{1} << 60)) {
-      next_number_ = std::max(next_number_, number + 1);
+    const std::optional<int64_t> number = NumberOf(name);
+    if (number.has_value()) {
+      numbers_->next = std::max(numbers_->next, *number + 1);
     }
   }
-  prepared_ = true;
+  numbers_->prepared = true;
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> SegmentFolder::TakeNumber(bool hold) {
+  MutexLock lock(&numbers_->mutex);
+  const absl::Status status = Prepare();
+  if (!status.ok()) return status;
+  const int64_t number = numbers_->next++;
+  if (hold) numbers_->held.insert(number);
+  return number;
+}
+
+absl::StatusOr<std::shared_ptr<const SegmentFile>> SegmentFolder::Write(
+    int64_t number, uint32_t collection, const RowShape& shape,
+    absl::Span<const SegmentRow> rows, absl::FunctionRef<bool()> stop) {
+  auto file = WriteSegmentFile(disk_, path_, {owner_, collection, number},
+                               shape, rows, stop);
+  if (!file.ok()) RemoveDraft(SegmentFileName(number));
+  return file;
 }
 
 absl::StatusOr<std::shared_ptr<const SegmentFile>> SegmentFolder::WriteSegment(
     uint32_t collection, const RowShape& shape,
     absl::Span<const SegmentRow> rows, absl::FunctionRef<bool()> stop) {
-  const absl::Status status = Prepare();
-  if (!status.ok()) return status;
-  const int64_t number = next_number_++;
-  auto file = WriteSegmentFile(disk_, path_, {owner_, collection, number},
-                               shape, rows, stop);
-  if (!file.ok()) RemoveDraft(SegmentFileName(number));
+  const auto number = TakeNumber(/*hold=*/false);
+  if (!number.ok()) return number.status();
+  return Write(*number, collection, shape, rows, stop);
+}
+
+absl::StatusOr<std::shared_ptr<const SegmentFile>>
+SegmentFolder::WriteHeldSegment(uint32_t collection, const RowShape& shape,
+                                absl::Span<const SegmentRow> rows,
+                                absl::FunctionRef<bool()> stop) {
+  const auto number = TakeNumber(/*hold=*/true);
+  if (!number.ok()) return number.status();
+  auto file = Write(*number, collection, shape, rows, stop);
+  if (!file.ok()) {
+    MutexLock lock(&numbers_->mutex);
+    numbers_->held.erase(*number);
+  }
   return file;
+}
+
+void SegmentFolder::Release(const SegmentFile& segment) {
+  MutexLock lock(&numbers_->mutex);
+  numbers_->held.erase(segment.header().name.number);
+}
+
+bool SegmentFolder::holds() const {
+  MutexLock lock(&numbers_->mutex);
+  return !numbers_->held.empty();
+}
+
+absl::StatusOr<std::shared_ptr<SegmentIndex>> SegmentFolder::OpenIndex(
+    const SegmentFile& segment, IndexKind kind) {
+  const SegmentHeader& header = segment.header();
+  return ReadIndexFile(disk_, path_, {header.name, segment.checksum(), kind},
+                       header.shape, header.rows);
+}
+
+absl::Status SegmentFolder::WriteIndex(const SegmentFile& segment,
+                                       const SegmentIndex& index) {
+  const SegmentName& name = segment.header().name;
+  const absl::Status status = WriteIndexFile(
+      disk_, path_, {name, segment.checksum(), index.kind()}, index);
+  if (!status.ok()) RemoveDraft(IndexFileName(name.number, index.kind()));
+  return status;
 }
 
 void SegmentFolder::RemoveDraft(const std::string& name) {
@@ -107,17 +174,17 @@ void SegmentFolder::RemoveDraft(const std::string& name) {
 
 absl::StatusOr<ManifestPointer> SegmentFolder::WriteManifest(
     SegmentManifest* manifest) {
-  absl::Status status = Prepare();
-  if (!status.ok()) return status;
+  const auto number = TakeNumber(/*hold=*/false);
+  if (!number.ok()) return number.status();
   manifest->owner = owner_;
-  manifest->number = next_number_++;
+  manifest->number = *number;
   const std::string bytes = EncodeManifest(*manifest);
   const std::string path =
       absl::StrCat(path_, "/", ManifestFileName(manifest->number));
   const std::string draft = absl::StrCat(path, ".tmp");
   const auto size = static_cast<int64_t>(bytes.size());
   auto file = disk_->Create(draft, size);
-  status = file.status();
+  absl::Status status = file.status();
   if (status.ok()) status = (*file)->WriteAt(0, bytes);
   if (status.ok()) status = (*file)->Sync();
   if (status.ok()) status = disk_->Rename(draft, path);
@@ -130,13 +197,25 @@ absl::StatusOr<ManifestPointer> SegmentFolder::WriteManifest(
 }
 
 absl::Status SegmentFolder::RemoveAllBut(
-    const absl::flat_hash_set<std::string>& names) {
+    absl::FunctionRef<absl::flat_hash_set<std::string>()> used) {
+  // In this order: a file that is listed and not held then was finished before,
+  // or is nobody's.
   const auto present = disk_->List(path_);
   if (absl::IsNotFound(present.status())) return absl::OkStatus();
   if (!present.ok()) return present.status();
+  absl::flat_hash_set<int64_t> held;
+  {
+    MutexLock lock(&numbers_->mutex);
+    held = numbers_->held;
+  }
+  const absl::flat_hash_set<std::string> names = used();
   absl::Status first;
   for (const std::string& name : *present) {
-    if (names.contains(name)) continue;
+    const std::optional<int64_t> number = NumberOf(name);
+    if (names.contains(name) ||
+        (number.has_value() && held.contains(*number))) {
+      continue;
+    }
     const absl::Status status = disk_->Remove(absl::StrCat(path_, "/", name));
     if (first.ok()) first = status;
   }

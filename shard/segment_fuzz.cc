@@ -1,9 +1,11 @@
-// Fuzz target: the readers of segment files, manifests and pointers.
+// Fuzz target: the readers of segment files, manifests, pointers and index
+// files.
 //
 // Each either refuses with DATA_LOSS or gives a value that encodes to exactly
-// those bytes; a segment file that is accepted can be looked up and scanned.
-// Input: one byte that chooses a reader, and whether checksums are put right
-// first, so that what is behind them is reached; then the file.
+// those bytes; a segment file that is accepted can be looked up and scanned,
+// and an index file has the structure that it says. Input: one byte that
+// chooses a reader, and whether checksums are put right first, so that what is
+// behind them is reached; then the file.
 
 #include <sys/mman.h>
 
@@ -19,8 +21,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "shard/crc32c.h"
+#include "shard/record_bytes.h"
 #include "shard/segment_file.h"
+#include "shard/segment_index.h"
 #include "shard/segment_manifest.h"
 
 namespace coterie {
@@ -94,10 +99,61 @@ void CheckSegment(std::string bytes, bool seal) {
     Check(absl::IsDataLoss(file.status()));
     return;
   }
+  const PointId* const ids = (*file)->ids();
+  const absl::Span<const int32_t> order = (*file)->by_id();
   for (int64_t i = 1; i < header->rows; ++i) {
-    Check((*file)->ids()[i - 1] < (*file)->ids()[i]);
+    const auto at = static_cast<size_t>(i);
+    Check(order.empty() ? ids[i - 1] < ids[i]
+                        : ids[order[at - 1]] < ids[order[at]]);
   }
   Check(((*file)->codes() != nullptr) == header->coded());
+}
+
+// Puts the checksums of the arrays right that the header speaks of, then its
+// own; a short input is filled up with zeros.
+void SealIndex(std::string* bytes) {
+  constexpr size_t kPage = 4096;
+  constexpr size_t kMagic = 16;
+  bytes->resize(std::max(bytes->size(), kPage));
+  const std::string head = bytes->substr(0, kPage);
+  ByteReader reader("header", absl::string_view(head).substr(kMagic));
+  reader.String();
+  for (int i = 0; i < 4; ++i) reader.Varint();
+  reader.LittleEndian<uint32_t>();
+  reader.Byte();
+  for (size_t left = reader.Count(8); left > 0; --left) {
+    reader.LittleEndian<uint64_t>();
+  }
+  size_t at = kPage;
+  for (size_t left = reader.Count(12); left > 0 && reader.ok(); --left) {
+    const auto size = reader.LittleEndian<uint64_t>();
+    const size_t field = kPage - reader.remaining();
+    if (at > bytes->size() || size > bytes->size() - at) break;
+    const uint32_t checksum =
+        Crc32c(absl::string_view(*bytes).substr(at, size));
+    std::memcpy(bytes->data() + field, &checksum, sizeof(checksum));
+    reader.LittleEndian<uint32_t>();
+    at = (at + size + kPage - 1) / kPage * kPage;
+  }
+  Seal(bytes, kPage - 4);
+}
+
+// Of the first segment of collection 1, by the shards of the tests.
+void CheckIndex(std::string bytes, bool seal, IndexKind kind) {
+  IndexName name;
+  name.segment.owner.cluster_uuid = "cluster";
+  name.segment.owner.shards_total = 1;
+  name.segment.collection = 1;
+  name.segment.number = 1;
+  name.kind = kind;
+  if (seal) SealIndex(&bytes);
+  const auto index = DecodeIndexFile(bytes, name);
+  if (!index.ok()) {
+    Check(absl::IsDataLoss(index.status()));
+    return;
+  }
+  Check((*index)->kind() == kind);
+  Check((*index)->size() >= 0 && (*index)->MemoryBytes() > 0);
 }
 
 void Read(uint8_t which, absl::string_view bytes) {
@@ -111,8 +167,12 @@ void Read(uint8_t which, absl::string_view bytes) {
       if (seal && copy.size() >= 4) Seal(&copy, copy.size() - 4);
       CheckDecoded(copy, DecodeManifest(copy), EncodeManifest);
       break;
-    default:
+    case 2:
       CheckDecoded(copy, DecodeManifestPointer(copy), EncodeManifestPointer);
+      break;
+    default:
+      CheckIndex(std::move(copy), seal,
+                 (which & 8) != 0 ? IndexKind::kLsh : IndexKind::kTree);
   }
 }
 

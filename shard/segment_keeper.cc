@@ -10,6 +10,7 @@
 #include "shard/record_codec.h"
 #include "shard/record_store.h"
 #include "shard/segment_folder.h"
+#include "shard/segment_index.h"
 
 namespace coterie {
 namespace {
@@ -52,26 +53,35 @@ bool SameHoldings(const SegmentManifest& a, const SegmentManifest& b) {
                     b.collections.begin(), b.collections.end(), same);
 }
 
-std::function<void(absl::string_view)> ToStderr(int32_t shard_id) {
-  return [shard_id](absl::string_view what) {
-    const std::string line = absl::StrCat("shard ", shard_id, ": ", what, "\n");
-    std::fputs(line.c_str(), stderr);
-  };
-}
-
 bool AllInFiles(const std::vector<std::shared_ptr<Segment>>& segments) {
   return std::all_of(segments.begin(), segments.end(), [](const auto& segment) {
     return segment->file() != nullptr;
   });
 }
 
+// The files of a segment: its own, and those of indexes, finished or not.
+void InsertNames(int64_t number, absl::flat_hash_set<std::string>* names) {
+  names->insert(SegmentFileName(number));
+  for (const IndexKind kind : {IndexKind::kTree, IndexKind::kLsh}) {
+    names->insert(IndexFileName(number, kind));
+    names->insert(absl::StrCat(IndexFileName(number, kind), ".tmp"));
+  }
+}
+
 }  // namespace
+
+std::function<void(absl::string_view)> WarnOnStderr(int32_t shard_id) {
+  return [shard_id](absl::string_view what) {
+    const std::string line = absl::StrCat("shard ", shard_id, ": ", what, "\n");
+    std::fputs(line.c_str(), stderr);
+  };
+}
 
 SegmentKeeper::SegmentKeeper(Partition* partition,
                              std::function<void(absl::string_view)> warn)
     : partition_(partition),
       warn_(warn != nullptr ? std::move(warn)
-                            : ToStderr(partition->identity().shard_id)),
+                            : WarnOnStderr(partition->identity().shard_id)),
       must_save_(!partition->warnings().empty()) {
   SetSaved(partition->manifest_at_start());
   for (const ManifestCollection& collection : saved_.collections) {
@@ -264,25 +274,35 @@ absl::Status SegmentKeeper::Save() {
   } else if (tidied_) {
     return absl::OkStatus();
   }
-  return RemoveUnused(*coverage);
+  return RemoveUnused();
 }
 
-absl::Status SegmentKeeper::RemoveUnused(const Partition::Coverage& coverage) {
+absl::flat_hash_set<std::string> SegmentKeeper::UsedNames() const {
   absl::flat_hash_set<std::string> used;
   if (saved_.number != 0) used.insert(ManifestFileName(saved_.number));
   for (const ManifestCollection& collection : saved_.collections) {
     for (const ManifestSegment& segment : collection.segments) {
-      used.insert(SegmentFileName(segment.number));
+      InsertNames(segment.number, &used);
     }
   }
-  for (const auto& [number, held] : coverage.collections) {
+  const auto coverage = partition_->SegmentCoverage();
+  if (!coverage.has_value()) return used;
+  for (const auto& [number, held] : coverage->collections) {
     for (const auto& segment : held.segments) {
       if (segment->file() == nullptr) continue;
-      used.insert(SegmentFileName(segment->file()->header().name.number));
+      InsertNames(segment->file()->header().name.number, &used);
     }
   }
-  const absl::Status status = partition_->segment_folder()->RemoveAllBut(used);
-  tidied_ = tidied_ || status.ok();
+  return used;
+}
+
+absl::Status SegmentKeeper::RemoveUnused() {
+  SegmentFolder* const folder = partition_->segment_folder();
+  // What is held may turn out to be of no use.
+  const bool again = folder->holds();
+  const absl::Status status =
+      folder->RemoveAllBut([this] { return UsedNames(); });
+  tidied_ = status.ok() && !again;
   return status;
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "shard/partition.h"
@@ -34,6 +35,9 @@
 #include "sync/mutex.h"
 
 namespace coterie {
+
+// Writes a line "shard N: ..." to stderr.
+std::function<void(absl::string_view)> WarnOnStderr(int32_t shard_id);
 
 class SegmentKeeper {
  public:
@@ -81,7 +85,9 @@ class SegmentKeeper {
   void SetSaved(SegmentManifest manifest);
   StoreBatch Commit(const SegmentManifest& next, const ManifestPointer& pointer,
                     const Partition::Coverage& coverage);
-  absl::Status RemoveUnused(const Partition::Coverage& coverage);
+  // Of the manifest that counts, and of what the segments are in now.
+  absl::flat_hash_set<std::string> UsedNames() const;
+  absl::Status RemoveUnused();
   void Note(const absl::Status& status);
 
   Partition* const partition_;

@@ -9,8 +9,10 @@
 #include "absl/time/time.h"
 #include "api/status_details.h"
 #include "shard/filtered_delete.h"
+#include "shard/index_builder.h"
 #include "shard/job_calls.h"
 #include "shard/log_entry.h"
+#include "shard/machine_rates.h"
 #include "shard/partition.h"
 #include "shard/record_codec.h"
 #include "shard/reply_budget.h"
@@ -19,6 +21,7 @@
 #include "shard/snapshot_search.h"
 #include "shard/store_id.h"
 #include "shard/stored_points.h"
+#include "shard/walk_scanner.h"
 #include "shard/work_queue.h"
 #include "shard/write_log.h"
 
@@ -44,12 +47,23 @@ absl::Status CheckOptions(const ShardOptions& options) {
   if (options.threads < 1 || options.queue_capacity < 1 ||
       options.write_queue_bytes < 1 || options.tail_rows < 1 ||
       options.tail_bytes < 1 || options.unsealed_bytes < 1 ||
-      options.merge_bytes < 1 || options.jobs < 1 || options.job_bytes < 1) {
+      options.merge_bytes < 1 || options.index_bytes < 1 ||
+      options.index_rows < 1 || options.jobs < 1 || options.job_bytes < 1) {
     return absl::InvalidArgumentError(
         "threads, queue capacity, write queue bytes, tail rows, tail bytes, "
-        "unsealed bytes, merge bytes, jobs and job bytes must be at least 1");
+        "unsealed bytes, merge bytes, index bytes, index rows, jobs and job "
+        "bytes must be at least 1");
   }
   return absl::OkStatus();
+}
+
+SegmentTuning TuningOf(const ShardOptions& options) {
+  SegmentTuning tuning;
+  tuning.tail_rows = options.tail_rows;
+  tuning.tail_bytes = options.tail_bytes;
+  tuning.merge_bytes = options.merge_bytes;
+  tuning.index_rows = options.index_rows;
+  return tuning;
 }
 
 }  // namespace
@@ -62,6 +76,9 @@ class Shard::Impl {
         store_id_(std::move(store_id)),
         partition_(std::move(partition)),
         keeper_(partition_.get(), options_.warn),
+        builder_(partition_.get(), TuningOf(options_), options_.index_bytes,
+                 options_.warn != nullptr ? options_.warn
+                                          : WarnOnStderr(options_.shard_id)),
         log_(std::make_unique<LocalWriteLog>(
             LocalWriteLog::Options{.queue_bytes = options_.write_queue_bytes},
             partition_.get())),
@@ -78,12 +95,14 @@ class Shard::Impl {
             {options_.jobs, options_.job_bytes, options_.limits.message_bytes},
             partition_.get(), &queue_, log_.get(), options_.shard_id) {
     keeper_.Start();
+    builder_.Start();
   }
 
   void Stop() {
     stopped_.store(true);
     queue_.Stop();
     log_->Stop();
+    builder_.Stop();
     keeper_.Stop();
   }
 
@@ -152,6 +171,7 @@ class Shard::Impl {
   const std::string store_id_;
   const std::unique_ptr<Partition> partition_;
   SegmentKeeper keeper_;
+  IndexBuilder builder_;
   const std::unique_ptr<WriteLog> log_;
   WorkQueue queue_;
   SearchBatcher searches_;
@@ -274,6 +294,7 @@ absl::StatusOr<ShardCollectionStats> Shard::Impl::Stats(
   stats.memory_bytes = view->rows->MemoryBytes();
   stats.slots = static_cast<int32_t>(view->rows->slots().size());
   stats.sequence = view->sequence;
+  stats.indexes = builder_.States(*view->rows);
   return stats;
 }
 
@@ -302,7 +323,7 @@ ShardDescription Shard::Impl::Describe() const {
   }
   description.segment_files = {
       keeper_.files(), static_cast<int64_t>(partition_->warnings().size()),
-      keeper_.failures()};
+      keeper_.failures() + builder_.failures()};
   const QueueState& searches = description.queues.front();
   description.queue_length = searches.length;
   description.queue_capacity = searches.capacity;
@@ -321,10 +342,9 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Open(ShardOptions options) {
   partition.path = options.path;
   partition.open_store = options.open_store;
   partition.limits = options.limits;
-  partition.tuning.tail_rows = options.tail_rows;
-  partition.tuning.tail_bytes = options.tail_bytes;
-  partition.tuning.merge_bytes = options.merge_bytes;
+  partition.tuning = TuningOf(options);
   partition.segment_disk = options.segment_disk;
+  MachineRates();  // measured before there are searches to plan
   auto opened = Partition::Open(std::move(partition));
   if (!opened.ok()) return opened.status();
   auto store_id = ClaimStoreId((*opened)->store());
@@ -372,35 +392,6 @@ void Shard::Count(CountRequest request, CallContext call,
                  [impl = impl_.get(), request = std::move(request),
                   call](absl::Duration) { return impl->Count(request, call); });
 }
-
-namespace {
-
-// Pages of a walk, each its own piece of work. The walk is shared with the
-// piece that runs, so that the scanner may go before it ends.
-template <typename Enqueue>
-class WalkScanner final : public Shard::Scanner {
- public:
-  WalkScanner(absl::StatusOr<std::unique_ptr<PointWalk>> walk, CallContext call,
-              Enqueue enqueue)
-      : walk_(std::move(walk)),
-        call_(std::move(call)),
-        enqueue_(std::move(enqueue)) {}
-
-  void Next(Done<ScanPage> done) override {
-    if (!walk_.ok()) return done(walk_.status());
-    enqueue_(call_, std::move(done),
-             [walk = *walk_, call = call_](absl::Duration) mutable {
-               return walk->Next(call);
-             });
-  }
-
- private:
-  absl::StatusOr<std::shared_ptr<PointWalk>> walk_;
-  const CallContext call_;
-  Enqueue enqueue_;
-};
-
-}  // namespace
 
 std::unique_ptr<Shard::Scanner> Shard::Scan(ScanRequest request,
                                             CallContext call) {

@@ -65,6 +65,11 @@ struct ShardOptions {
   // together beside the segments that they pin.
   int32_t jobs = 16;
   int64_t job_bytes = int64_t{1} << 30;
+  // What indexes may take in memory, while they are built included; larger ones
+  // are not built, and searches scan.
+  int64_t index_bytes = int64_t{1} << 30;
+  // Rows from which on a sealed segment gets its collection's indexes.
+  int64_t index_rows = 4096;
   // Told of files that were refused or cannot be written; null: stderr.
   std::function<void(absl::string_view)> warn = nullptr;
   // What segment files lie on; null: the machine's disk. Outlives the shard.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,7 +14,10 @@
 #include "api/status_details.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
+#include "index/planner.h"
 #include "index/top_k.h"
+#include "shard/index_search.h"
+#include "shard/machine_rates.h"
 #include "shard/search_pass.h"
 
 namespace coterie {
@@ -100,6 +104,7 @@ void Admit(const SearchInPass& search, size_t index, const CollectionSpec& spec,
            Admitted* admitted) {
   const SearchRequest& request = *search.request;
   absl::Status status = CheckBounds(request, limits);
+  if (status.ok()) status = CheckStrategy(request.strategy, spec);
   const size_t before = admitted->rows.size();
   if (status.ok()) status = AppendRows(request, spec, &admitted->rows);
   if (!status.ok()) {
@@ -150,37 +155,131 @@ absl::StatusOr<ShardSearchReply> ReplyTo(const SearchInPass& search,
   return reply;
 }
 
+// How a search is run, and why if it was left to the shard.
+struct Way {
+  Strategy strategy;  // never auto
+  std::string why;
+};
+
+Way WayOf(const SearchRequest& request, const CollectionSnapshot& snapshot) {
+  const auto* automatic = std::get_if<AutoStrategy>(&request.strategy);
+  if (automatic == nullptr) return {request.strategy, ""};
+  // Kept while plans look at them.
+  std::vector<std::shared_ptr<const SegmentIndex>> indexes;
+  std::vector<PlanSegment> segments;
+  for (const auto& view : snapshot.segments()) {
+    const Segment& segment = *view->segment();
+    PlanSegment& planned = segments.emplace_back();
+    planned.rows = view->rows();
+    planned.coded = segment.codes() != nullptr;
+    const auto tree = segment.indexes().Get(IndexKind::kTree);
+    const auto lsh = segment.indexes().Get(IndexKind::kLsh);
+    if (tree != nullptr) planned.tree = tree->tree();
+    if (lsh != nullptr) planned.lsh = lsh->lsh();
+    indexes.push_back(tree);
+    indexes.push_back(lsh);
+  }
+  PlanQuestion question;
+  question.dimension = snapshot.spec().dimension;
+  question.queries = static_cast<int64_t>(request.queries.size());
+  question.k = request.k;
+  question.target_recall = automatic->target_recall;
+  const Plan plan = ChoosePlan(question, segments, MachineRates());
+  Way way;
+  way.why = absl::StrCat("auto, ", plan.Reason(), ": ");
+  switch (plan.kind) {
+    case Plan::Kind::kScan:
+      way.strategy = ExactStrategy();
+      break;
+    case Plan::Kind::kTree:
+      way.strategy = TreeStrategy{0, 0, automatic->target_recall};
+      break;
+    case Plan::Kind::kLsh:
+      way.strategy = LshStrategy{automatic->target_recall, 0};
+      break;
+  }
+  return way;
+}
+
+// The rows that a filter admits are scanned, whatever else was asked for.
+Way WayOfFiltered(const SearchRequest& request) {
+  const bool exact = std::holds_alternative<ExactStrategy>(request.strategy);
+  return {ExactStrategy(), exact ? "" : "filtered, so scanned: "};
+}
+
+// What all passes over a snapshot have in common.
+struct PassContext {
+  const CollectionSnapshot& snapshot;
+  absl::Span<const SearchInPass> searches;
+  const std::vector<Way>& ways;  // by search
+  const Limits& limits;
+  WorkQueue* queue;
+  const FilteredRows* filtered;  // null: all
+};
+
+// Answers the searches that were admitted to one pass: the part of one search
+// by its strategy, those of several by scanning.
+void RunPass(const PassContext& context, const Admitted& admitted,
+             std::vector<absl::StatusOr<ShardSearchReply>>* replies) {
+  const absl::Time start = absl::Now();
+  const CollectionSpec& spec = context.snapshot.spec();
+  const auto n = static_cast<int64_t>(admitted.rows.size()) / spec.dimension;
+  const ScanQueries queries(
+      spec.metric, {admitted.rows.data(), n, spec.dimension, spec.dimension});
+  const Strategy& strategy = context.ways[admitted.searches.front()].strategy;
+  std::optional<IndexSearch> indexed;
+  if (!std::holds_alternative<ExactStrategy>(strategy)) {
+    indexed.emplace(context.snapshot, queries, strategy,
+                    admitted.parts.front());
+  }
+  SearchPass pass(
+      indexed.has_value() ? indexed->rest() : context.snapshot.segments(),
+      queries, admitted.parts, context.filtered);
+  const bool goes_on = !indexed.has_value() || indexed->Run(context.queue);
+  if (indexed.has_value() && goes_on) {
+    for (int64_t q = 0; q < n; ++q) {
+      pass.Seed(q, indexed->TakeNeighbors(q), indexed->AccountOf(q));
+    }
+  }
+  if (goes_on) pass.Run(context.queue);
+  for (size_t i = 0; i < admitted.parts.size(); ++i) {
+    const SearchInPass& search = context.searches[admitted.searches[i]];
+    absl::StatusOr<ShardSearchReply>& reply = (*replies)[admitted.searches[i]];
+    if (!goes_on || pass.ended(i)) {
+      reply = search.call.status();
+      continue;
+    }
+    reply = ReplyTo(search, admitted.parts[i], context.snapshot, context.limits,
+                    &pass);
+    if (!reply.ok()) continue;
+    if (indexed.has_value()) indexed->Describe(&reply->times);
+    reply->times.plan.insert(0, context.ways[admitted.searches[i]].why);
+    reply->times.scan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  }
+}
+
 }  // namespace
 
 std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
     const CollectionSnapshot& snapshot, absl::Span<const SearchInPass> searches,
     const Limits& limits, WorkQueue* queue, const FilteredRows* filtered) {
-  const absl::Time start = absl::Now();
-  const CollectionSpec& spec = snapshot.spec();
+  std::vector<Way> ways;
+  for (const SearchInPass& search : searches) {
+    ways.push_back(filtered == nullptr ? WayOf(*search.request, snapshot)
+                                       : WayOfFiltered(*search.request));
+  }
+  const PassContext context = {snapshot, searches, ways,
+                               limits,   queue,    filtered};
   std::vector<absl::StatusOr<ShardSearchReply>> replies(searches.size());
-  Admitted admitted;
+  Admitted scans;
   for (size_t i = 0; i < searches.size(); ++i) {
-    Admit(searches[i], i, spec, limits, &replies[i], &admitted);
+    const bool scan = std::holds_alternative<ExactStrategy>(ways[i].strategy);
+    Admitted one;
+    Admitted* const to = scan ? &scans : &one;
+    Admit(searches[i], i, snapshot.spec(), limits, &replies[i], to);
+    if (!one.parts.empty()) RunPass(context, one, &replies);
   }
-  if (admitted.parts.empty()) return replies;
-
-  const auto n = static_cast<int64_t>(admitted.rows.size()) / spec.dimension;
-  const ScanQueries queries(
-      spec.metric, {admitted.rows.data(), n, spec.dimension, spec.dimension});
-  SearchPass pass(snapshot, queries, admitted.parts, filtered);
-  pass.Run(queue);
-  for (size_t i = 0; i < admitted.parts.size(); ++i) {
-    const SearchInPass& search = searches[admitted.searches[i]];
-    absl::StatusOr<ShardSearchReply>& reply = replies[admitted.searches[i]];
-    if (pass.ended(i)) {
-      reply = search.call.status();
-      continue;
-    }
-    reply = ReplyTo(search, admitted.parts[i], snapshot, limits, &pass);
-    if (reply.ok()) {
-      reply->times.scan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
-    }
-  }
+  if (!scans.parts.empty()) RunPass(context, scans, &replies);
   return replies;
 }
 

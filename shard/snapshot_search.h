@@ -1,8 +1,9 @@
-// The exact search of one snapshot of a collection, for one caller or for
-// several at once.
+// The search of one snapshot of a collection, for one caller or for several at
+// once.
 //
 // Stateless; any thread. Each answer is what the search would get alone: that
-// of a canonical scan of the live rows (shard/search_pass.h).
+// of a canonical scan of the live rows (shard/search_pass.h), or what its
+// strategy finds (shard/index_search.h).
 
 #ifndef COTERIE_SHARD_SNAPSHOT_SEARCH_H_
 #define COTERIE_SHARD_SNAPSHOT_SEARCH_H_
@@ -28,7 +29,8 @@ struct SearchInPass {
   ReplyBudget* budget;
 };
 
-// A reply to each search, in order, after one pass over the rows for all: fills
+// A reply to each search, in order, after one pass over the rows for all that
+// scan and one for each other: fills
 // rows_live, slots, results (with vectors if asked, without attributes),
 // accounts and the scan's times. Called by work of the queue. `filtered`: what
 // the filter of the searches admits of the snapshot (FilterRows); null if they
@@ -36,7 +38,8 @@ struct SearchInPass {
 //
 // INVALID_ARGUMENT naming the query if it is no vector, has another dimension
 // than the collection or is not admitted by its metric; also for k and the
-// number of queries out of range, and a radius that is NaN. RESOURCE_EXHAUSTED
+// number of queries out of range, and a radius that is NaN. FAILED_PRECONDITION
+// if the collection has not the strategy's index. RESOURCE_EXHAUSTED
 // naming the query if more than k points lie within the radius; also if the
 // vectors exceed the budget. CANCELLED or DEADLINE_EXCEEDED within one block of
 // rows when the call ends. An error of one search does not touch the others.

@@ -329,7 +329,7 @@ Stopped StopPass(const CollectionSnapshot& snapshot, const ScanQueries& queries,
     part.radius = std::numeric_limits<double>::infinity();
     part.call.cancel = cancel;
   }
-  SearchPass pass(snapshot, queries, std::move(all));
+  SearchPass pass(snapshot.segments(), queries, std::move(all));
   std::atomic<bool> over{false};
   Stopped stopped;
   std::thread canceller([&] {

@@ -1,0 +1,72 @@
+// Which way of answering a query costs least, as far as can be said before.
+//
+// Stateless; any thread. The choice decides how long a search takes; it never
+// makes an exact answer less so, nor gives up a target.
+//
+// Costs are of one query, from bytes read and rows met, at rates that the
+// caller has measured. A scan reads all codes; in company it reads them once
+// for several queries. A tree of cells reads the means and as much of the codes
+// as it was trained to need for the target. A tree of boxes reads about 4
+// * 1.7^d leaves, what uniform rows make it read. LSH meets about 5 % of the
+// rows for a target of 0.9, in proportion to log(1 - target), at 12 rows' cost
+// each. Where the data are kinder than that, the structures are faster than
+// predicted; they all end in a scan where the data are not, and cost little
+// more than one.
+
+#ifndef COTERIE_INDEX_PLANNER_H_
+#define COTERIE_INDEX_PLANNER_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/types/span.h"
+#include "index/lsh.h"
+#include "index/tree.h"
+
+namespace coterie {
+
+// Seconds.
+struct SearchRates {
+  double code_byte = 0;        // of codes, read for one query alone
+  double code_byte_batch = 0;  // for each of many queries
+  double float_byte = 0;       // of float32 rows
+};
+
+struct PlanQuestion {
+  int64_t dimension = 0;
+  int64_t queries = 1;
+  int64_t k = 1;
+  double target_recall = 1;  // (0, 1]; 1 is exact
+};
+
+struct PlanSegment {
+  int64_t rows = 0;
+  bool coded = false;
+  const Tree* tree = nullptr;     // null: none
+  const LshIndex* lsh = nullptr;  // null: none
+};
+
+struct Plan {
+  enum class Kind { kScan, kTree, kLsh };
+
+  Kind kind = Kind::kScan;
+  // Predicted, of one query over all segments; infinite if no segment has the
+  // structure, or it cannot serve the question.
+  double scan_seconds = 0;
+  double tree_seconds = std::numeric_limits<double>::infinity();
+  double lsh_seconds = std::numeric_limits<double>::infinity();
+
+  // "predicted a query: scan 1.61 ms, tree 0.21 ms".
+  std::string Reason() const;
+};
+
+// The least; the scan if others do not beat it. Segments without a structure
+// are scanned in every plan. REQUIRES: dimension, queries, k >= 1.
+Plan ChoosePlan(const PlanQuestion& question,
+                absl::Span<const PlanSegment> segments,
+                const SearchRates& rates);
+
+}  // namespace coterie
+
+#endif  // COTERIE_INDEX_PLANNER_H_

@@ -1,0 +1,112 @@
+#include "index/planner.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "index/certified_codes.h"
+#include "index/exact_scan.h"
+#include "index/test_vectors.h"
+
+namespace coterie {
+namespace {
+
+// 10 GB/s, and four times that for each of many queries.
+constexpr SearchRates kRates = {1e-10, 0.25e-10, 1e-10};
+
+void OneByOne(int64_t count, absl::FunctionRef<void(int64_t)> task) {
+  for (int64_t i = 0; i < count; ++i) task(i);
+}
+
+// A segment of random rows with both structures, trained.
+struct Indexed {
+  Indexed(int64_t d, int64_t n) {
+    std::mt19937_64 random(TestSeed());
+    TestVectors made = MakeTestVectors("gaussian", n, 0, d, false, random);
+    std::vector<int64_t> order;
+    Tree built =
+        Tree::Build(Metric::kSquaredL2, made.rows_view(), OneByOne, &order);
+    std::vector<float> laid;
+    for (const int64_t row : order) {
+      const VectorView v = made.rows_view().row(row);
+      laid.insert(laid.end(), v.begin(), v.end());
+    }
+    const RowsView rows = {laid.data(), n, d, d};
+    std::vector<PointId> ids(static_cast<size_t>(n));
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+    const CertifiedCodes codes(Metric::kSquaredL2, rows);
+    built.Train({rows, ids.data(), nullptr, nullptr}, &codes, OneByOne);
+    tree.push_back(std::move(built));
+    LshIndex::Options options;
+    options.tables = 4;
+    lsh.push_back(LshIndex::Build(Metric::kSquaredL2, rows, options, OneByOne));
+    segment = {n, d >= 16, &tree[0], &lsh[0]};
+  }
+
+  std::vector<Tree> tree;
+  std::vector<LshIndex> lsh;
+  PlanSegment segment;
+};
+
+Plan PlanFor(const PlanQuestion& question, std::vector<PlanSegment> segments) {
+  return ChoosePlan(question, segments, kRates);
+}
+
+TEST(ChoosePlan, ScansWhereThereIsNothingElse) {
+  const Plan plan = PlanFor({100, 1, 10, 0.9}, {{100000, true}, {500, false}});
+  EXPECT_EQ(plan.kind, Plan::Kind::kScan);
+  EXPECT_NEAR(plan.scan_seconds, 100000 * 108 * 1e-10 + 500 * 400 * 1e-10,
+              1e-12);
+  EXPECT_EQ(plan.Reason(), "predicted a query: scan 1.1 ms");
+  EXPECT_EQ(PlanFor({100, 1, 10, 1}, {}).kind, Plan::Kind::kScan);
+}
+
+TEST(ChoosePlan, InCompanyAScanCostsLess) {
+  const double alone = PlanFor({100, 1, 10, 1}, {{1000, true}}).scan_seconds;
+  const double many = PlanFor({100, 1000, 10, 1}, {{1000, true}}).scan_seconds;
+  EXPECT_NEAR(many, alone / 4, alone / 100);
+}
+
+TEST(ChoosePlan, BoxesAreForLowDimensionsEvenIfExact) {
+  Indexed low(2, 5000);
+  // As if it were larger.
+  low.segment.rows = 1000000;
+  low.segment.lsh = nullptr;
+  const Plan plan = PlanFor({2, 1, 10, 1}, {low.segment});
+  EXPECT_EQ(plan.kind, Plan::Kind::kTree);
+  EXPECT_LT(plan.tree_seconds * 10, plan.scan_seconds);
+  EXPECT_TRUE(absl::StrContains(plan.Reason(), ", tree "));
+  // Few rows are scanned at once.
+  low.segment.rows = 64;
+  EXPECT_EQ(PlanFor({2, 1, 10, 1}, {low.segment}).kind, Plan::Kind::kScan);
+}
+
+TEST(ChoosePlan, CellsAreForPartOfTheAnswerOnly) {
+  Indexed high(24, 8192);
+  high.segment.lsh = nullptr;
+  const Plan exact = PlanFor({24, 1, 10, 1}, {high.segment});
+  EXPECT_EQ(exact.kind, Plan::Kind::kScan);
+  EXPECT_GT(exact.tree_seconds, exact.scan_seconds);
+  const Plan part = PlanFor({24, 1, 10, 0.5}, {high.segment});
+  EXPECT_EQ(part.kind, Plan::Kind::kTree);
+  EXPECT_LT(part.tree_seconds, exact.tree_seconds);
+  // What has no tree is scanned in every plan.
+  const Plan more = PlanFor({24, 1, 10, 0.5}, {high.segment, {8192, true}});
+  EXPECT_NEAR(more.tree_seconds, part.tree_seconds + part.scan_seconds, 1e-12);
+}
+
+TEST(ChoosePlan, LshNeverForAnExactAnswer) {
+  Indexed high(24, 4096);
+  high.segment.tree = nullptr;
+  // As if it were larger.
+  high.segment.rows = 1000000;
+  EXPECT_EQ(PlanFor({24, 1, 10, 1}, {high.segment}).kind, Plan::Kind::kScan);
+  EXPECT_EQ(PlanFor({24, 1, 10, 0.8}, {high.segment}).kind, Plan::Kind::kLsh);
+  EXPECT_EQ(PlanFor({24, 1000, 10, 0.99}, {high.segment}).kind,
+            Plan::Kind::kScan);
+}
+
+}  // namespace
+}  // namespace coterie
