@@ -54,6 +54,7 @@ void LocalCluster::Open() {
     shard.path = absl::StrCat(folder_, "/shard-", i);
     shard.threads = options_.threads;
     shard.tail_rows = options_.tail_rows;
+    shard.index_rows = options_.index_rows;
     auto opened = Shard::Open(shard);
     CheckOk(opened.status(), "open shard");
     shards_.push_back(*std::move(opened));

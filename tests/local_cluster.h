@@ -32,6 +32,7 @@ struct LocalClusterOptions {
   int32_t shards = 1;
   int32_t threads = 1;
   int64_t tail_rows = 65536;
+  int64_t index_rows = 4096;
   CoordinatorOptions coordinator = {};
 };
 
