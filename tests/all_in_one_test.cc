@@ -469,5 +469,31 @@ TEST_F(AllInOne, ShutdownIsBoundedWithCallsOpen) {
   EXPECT_FALSE(reader->Finish().ok());
 }
 
+TEST_F(AllInOne, IndexesAndStrategiesAreOfferedOverTheWire) {
+  v1::CreateCollectionRequest request;
+  v1::Collection* const collection = request.mutable_collection();
+  collection->set_name("i");
+  collection->set_dimension(2);
+  collection->set_metric(v1::SQUARED_L2);
+  collection->add_indexes()->mutable_tree();
+  grpc::ClientContext context;
+  v1::CreateCollectionResponse made;
+  EXPECT_TRUE(collections_->CreateCollection(&context, request, &made).ok());
+  ASSERT_TRUE(Upsert("i", {{1, {0, 0}}, {2, {3, 0}}}).ok());
+  auto search = Query("i", {1, 0}, 2);
+  search.set_profile(true);
+  search.set_measure_recall(true);
+  search.mutable_tree()->set_target_recall(0.5);
+  auto reply = Search(search);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->results(0).recall(), 1);
+  EXPECT_THAT(reply->profile().shards(0).plan(), HasSubstr("has a tree yet"));
+  search.mutable_auto_();
+  reply = Search(search);
+  EXPECT_THAT(reply->profile().shards(0).plan(), HasSubstr("auto, predicted"));
+  search.mutable_lsh();
+  EXPECT_TRUE(absl::IsFailedPrecondition(Search(search).status()));
+}
+
 }  // namespace
 }  // namespace coterie
