@@ -77,6 +77,17 @@ void IndexSearch::Keep(int64_t first, std::vector<TopK> tops) {
   }
 }
 
+template <typename Account>
+void IndexSearch::Keep(int64_t first, const std::vector<Account>& accounts) {
+  for (size_t i = 0; i < accounts.size(); ++i) {
+    QueryAccount& account = accounts_[static_cast<size_t>(first) + i];
+    account.evaluated = accounts[i].evaluated;
+    account.ruled_out = accounts[i].ruled_out;
+    account.unseen = accounts[i].unseen;
+    if (accounts[i].scanned) scanned_.fetch_add(1);
+  }
+}
+
 bool IndexSearch::SearchTrees(int64_t first, int64_t end,
                               const TreeStrategy& strategy) {
   const RowsView all = queries_.view();
@@ -100,13 +111,9 @@ bool IndexSearch::SearchTrees(int64_t first, int64_t end,
     return false;
   }
   Keep(first, std::move(tops));
+  Keep(first, accounts);
   for (size_t i = 0; i < accounts.size(); ++i) {
-    QueryAccount& account = accounts_[static_cast<size_t>(first) + i];
-    account.evaluated = accounts[i].evaluated;
-    account.ruled_out = accounts[i].ruled_out;
-    account.unseen = accounts[i].unseen;
-    account.leaves = accounts[i].leaves;
-    if (accounts[i].scanned) scanned_.fetch_add(1);
+    accounts_[static_cast<size_t>(first) + i].leaves = accounts[i].leaves;
   }
   return true;
 }
@@ -140,13 +147,9 @@ bool IndexSearch::SearchHashes(int64_t first, int64_t end,
     return false;
   }
   Keep(first, std::move(tops));
+  Keep(first, accounts);
   for (size_t i = 0; i < accounts.size(); ++i) {
-    QueryAccount& account = accounts_[static_cast<size_t>(first) + i];
-    account.evaluated = accounts[i].evaluated;
-    account.ruled_out = accounts[i].ruled_out;
-    account.unseen = accounts[i].unseen;
-    account.met = accounts[i].candidates;
-    if (accounts[i].scanned) scanned_.fetch_add(1);
+    accounts_[static_cast<size_t>(first) + i].met = accounts[i].candidates;
   }
   return true;
 }

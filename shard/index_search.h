@@ -65,6 +65,9 @@ class IndexSearch {
   bool SearchHashes(int64_t first, int64_t end, const LshStrategy& strategy);
   std::vector<TopK> Tops(int64_t count) const;
   void Keep(int64_t first, std::vector<TopK> tops);
+  // What accounts of trees and of LSH have in common.
+  template <typename Account>
+  void Keep(int64_t first, const std::vector<Account>& accounts);
   // Of the strategy, or of the index.
   double LshTarget(const LshStrategy& strategy) const;
 
