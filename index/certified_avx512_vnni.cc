@@ -265,7 +265,6 @@ int64_t PlaneAvx512Vnni(const PlaneTile& tile, int low_bits, CodeHit* hits) {
     const int64_t row = block * 16;
     const auto live = static_cast<__mmask16>(tile.live[block / kBlocks] >>
                                              (block % kBlocks * 16));
-    if (live == 0) continue;
     const __m512i sum =
         PlaneScore(tile, tile.lines + block * line_bytes, low_bits);
     const __mmask16 stay = static_cast<__mmask16>(

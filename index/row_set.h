@@ -17,6 +17,18 @@
 
 namespace coterie {
 
+// Calls take(word, bits) for each word of 64 rows that has some of rows
+// [begin, end), with these as bits of it. REQUIRES: 0 <= begin <= end.
+template <typename Take>
+void ForWordsOf(int64_t begin, int64_t end, Take take) {
+  while (begin < end) {
+    const int64_t shift = begin % 64;
+    const int64_t count = std::min<int64_t>(64 - shift, end - begin);
+    take(begin / 64, (~uint64_t{0} >> (64 - count)) << shift);
+    begin += count;
+  }
+}
+
 class RowSet {
  public:
   // No row of `size`. REQUIRES: size >= 0.
@@ -39,12 +51,9 @@ class RowSet {
   // Rows [begin, end). REQUIRES: 0 <= begin <= end <= size.
   // O((end - begin) / 64).
   void AddRange(int64_t begin, int64_t end) {
-    while (begin < end) {
-      const int64_t shift = begin % 64;
-      const int64_t count = std::min<int64_t>(64 - shift, end - begin);
-      words_[Word(begin)] |= (~uint64_t{0} >> (64 - count)) << shift;
-      begin += count;
-    }
+    ForWordsOf(begin, end, [this](int64_t word, uint64_t bits) {
+      words_[static_cast<size_t>(word)] |= bits;
+    });
   }
   void AddAll() { AddRange(0, size_); }
 
@@ -61,6 +70,13 @@ class RowSet {
   void Subtract(const RowSet& other) {
     assert(size_ == other.size_);
     for (size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+  }
+
+  bool empty() const {
+    for (const uint64_t word : words_) {
+      if (word != 0) return false;
+    }
+    return true;
   }
 
   int64_t Count() const {

@@ -29,7 +29,9 @@ TEST(RowSet, AllRowsAreThoseBelowTheSize) {
   for (const int64_t size : {0, 1, 63, 64, 65, 128, 1000}) {
     RowSet set(size);
     EXPECT_EQ(set.Count(), 0);
+    EXPECT_TRUE(set.empty());
     set.AddAll();
+    EXPECT_EQ(set.empty(), size == 0);
     EXPECT_EQ(set.Count(), size);
     EXPECT_EQ(static_cast<int64_t>(RowsOf(set).size()), size);
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <roaring/roaring.hh>
 #include <string>
 #include <utility>
@@ -29,8 +30,18 @@ inline constexpr size_t kFewRows = 32;
 // What a column takes before it has a row, about.
 inline constexpr int64_t kColumnBytes = 512;
 
-// Adds the rows of a bitmap. Dense pieces are taken a word at a time.
-inline void AddRows(const Roaring& bitmap, RowSet* rows) {
+// How bits of a word are added to a set, or put in where they are not and taken
+// out where they are.
+struct Add {
+  void operator()(uint64_t* word, uint64_t bits) const { *word |= bits; }
+};
+struct Flip {
+  void operator()(uint64_t* word, uint64_t bits) const { *word ^= bits; }
+};
+
+// Changes the rows of a bitmap. Dense pieces are taken a word at a time.
+template <typename Change>
+void ChangeRows(const Roaring& bitmap, Change change, RowSet* rows) {
   const roaring_array_t& pieces = bitmap.roaring.high_low_container;
   for (int32_t i = 0; i < pieces.size; ++i) {
     uint8_t type = pieces.typecodes[i];
@@ -43,21 +54,27 @@ inline void AddRows(const Roaring& bitmap, RowSet* rows) {
           static_cast<const bitset_container_t*>(piece)->array;
       const int64_t count = std::min<int64_t>(BITSET_CONTAINER_SIZE_IN_WORDS,
                                               rows->word_count() - first / 64);
-      for (int64_t w = 0; w < count; ++w) out[w] |= words[w];
+      for (int64_t w = 0; w < count; ++w) change(&out[w], words[w]);
     } else if (type == RUN_CONTAINER_TYPE_CODE) {
       const auto* const runs = static_cast<const run_container_t*>(piece);
       for (int32_t r = 0; r < runs->n_runs; ++r) {
-        const int64_t begin = first + runs->runs[r].value;
-        rows->AddRange(begin, begin + runs->runs[r].length + 1);
+        const int64_t begin = runs->runs[r].value;
+        ForWordsOf(
+            begin, begin + runs->runs[r].length + 1,
+            [&](int64_t word, uint64_t bits) { change(&out[word], bits); });
       }
     } else {
       const auto* const array = static_cast<const array_container_t*>(piece);
       for (int32_t r = 0; r < array->cardinality; ++r) {
         const uint16_t row = array->array[r];
-        out[row / 64] |= uint64_t{1} << (row % 64);
+        change(&out[row / 64], uint64_t{1} << (row % 64));
       }
     }
   }
+}
+
+inline void AddRows(const Roaring& bitmap, RowSet* rows) {
+  ChangeRows(bitmap, Add(), rows);
 }
 
 inline Roaring BitmapOf(absl::Span<const uint32_t> rows) {
@@ -96,14 +113,21 @@ class Postings {
     many_.shrink_to_fit();
   }
 
-  // Adds the rows of values [begin, end).
-  void AddTo(int64_t begin, int64_t end, RowSet* rows) const {
+  // Changes the rows of values [begin, end).
+  template <typename Change>
+  void ChangeIn(int64_t begin, int64_t end, Change change, RowSet* rows) const {
     if (begin >= end) return;
-    for (size_t i = Start(begin); i < Start(end); ++i) rows->Add(few_[i]);
+    uint64_t* const out = rows->mutable_words();
+    for (size_t i = Start(begin); i < Start(end); ++i) {
+      change(&out[few_[i] / 64], uint64_t{1} << (few_[i] % 64));
+    }
     for (auto many = FirstMany(begin); many != many_.end() && many->first < end;
          ++many) {
-      AddRows(many->second, rows);
+      ChangeRows(many->second, change, rows);
     }
+  }
+  void AddTo(int64_t begin, int64_t end, RowSet* rows) const {
+    ChangeIn(begin, end, Add(), rows);
   }
 
   // Calls take(row) for the rows of one value.
@@ -180,10 +204,19 @@ class Dictionary {
   std::vector<uint32_t> ends_;
 };
 
+// Numbers; a row has one at most.
 template <typename Number>
 struct NumberColumn {
+  // The rows of all values before one of them. With some of these a range
+  // costs what it differs from the nearest, not what it admits.
+  struct Prefix {
+    int64_t end = 0;
+    Roaring rows;
+  };
+
   std::vector<Number> values;  // distinct, ascending
   Postings rows;
+  std::vector<Prefix> prefixes;  // ascending, none or from 0 to all
 
   void AddMatching(Number value, RowSet* out) const {
     const auto at = std::lower_bound(values.begin(), values.end(), value);
@@ -191,16 +224,46 @@ struct NumberColumn {
     const int64_t i = at - values.begin();
     rows.AddTo(i, i + 1, out);
   }
+
   void AddWithin(const RangeCondition& range, RowSet* out) const {
-    const auto begin = std::partition_point(
+    const auto first = std::partition_point(
         values.begin(), values.end(),
         [&](Number value) { return !range.ReachesLower(value); });
-    const auto end = std::partition_point(
-        begin, values.end(),
+    const auto last = std::partition_point(
+        first, values.end(),
         [&](Number value) { return range.WithinUpper(value); });
-    rows.AddTo(begin - values.begin(), end - values.begin(), out);
+    const int64_t begin = first - values.begin();
+    const int64_t end = last - values.begin();
+    const Prefix* const low = NearestPrefix(begin);
+    const Prefix* const high = NearestPrefix(end);
+    if (low == high) return rows.AddTo(begin, end, out);
+    RowSet within(out->size());
+    ChangeRows(high->rows, Flip(), &within);
+    ChangeRows(low->rows, Flip(), &within);
+    for (const auto& [at, prefix] : {std::pair(begin, low), {end, high}}) {
+      rows.ChangeIn(std::min(at, prefix->end), std::max(at, prefix->end),
+                    Flip(), &within);
+    }
+    out->UnionWith(within);
   }
-  int64_t MemoryBytes() const { return BytesOf(values) + rows.MemoryBytes(); }
+
+  int64_t MemoryBytes() const {
+    int64_t bytes = BytesOf(values) + rows.MemoryBytes();
+    for (const Prefix& prefix : prefixes) bytes += 8 + BytesOf(prefix.rows);
+    return bytes;
+  }
+
+ private:
+  // By the number of values between; null if there is none.
+  const Prefix* NearestPrefix(int64_t value) const {
+    const auto above = std::partition_point(
+        prefixes.begin(), prefixes.end(),
+        [value](const Prefix& prefix) { return prefix.end < value; });
+    if (above == prefixes.end()) return nullptr;
+    if (above == prefixes.begin()) return &*above;
+    const Prefix& below = *std::prev(above);
+    return value - below.end < above->end - value ? &below : &*above;
+  }
 };
 
 struct Column {

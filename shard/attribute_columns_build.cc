@@ -21,6 +21,13 @@ using internal_attributes::NumberColumn;
 
 namespace {
 
+// Of a number of a row: as it grows, or with its share of prefixes.
+constexpr int64_t kNumberBytes = 32;
+
+// Prefixes of a column of numbers, from so many rows on.
+constexpr size_t kPrefixes = 16;
+constexpr size_t kPrefixedRows = 4096;
+
 // A column while it grows; rows in any order.
 struct GrowingColumn {
   std::vector<uint32_t> present;
@@ -46,11 +53,11 @@ struct GrowingColumn {
   }
   void AddValue(int64_t value, uint32_t row) {
     ints.emplace_back(value, row);
-    value_bytes += 16;
+    value_bytes += kNumberBytes;
   }
   void AddValue(double value, uint32_t row) {
     doubles.emplace_back(value, row);
-    value_bytes += 16;
+    value_bytes += kNumberBytes;
   }
   void AddValue(bool value, uint32_t row) {
     truths[value ? 1 : 0].push_back(row);
@@ -83,6 +90,25 @@ Roaring BitmapOfAny(std::vector<uint32_t>* rows) {
   return BitmapOf(*rows);
 }
 
+// After about as many of the `count` rows each.
+template <typename Number>
+void AddPrefixes(size_t count, NumberColumn<Number>* column) {
+  if (count < kPrefixedRows) return;
+  const auto values = static_cast<int64_t>(column->values.size());
+  std::vector<uint32_t> rows;
+  column->prefixes.emplace_back();
+  for (int64_t i = 0; i < values; ++i) {
+    column->rows.ForEach(i, [&rows](uint32_t row) { rows.push_back(row); });
+    if (rows.size() < count / kPrefixes && i + 1 < values) continue;
+    Roaring all = BitmapOfAny(&rows);
+    all |= column->prefixes.back().rows;
+    all.runOptimize();
+    all.shrinkToFit();
+    column->prefixes.push_back({i + 1, std::move(all)});
+    rows.clear();
+  }
+}
+
 template <typename Number>
 NumberColumn<Number> BuildNumbers(
     std::vector<std::pair<Number, uint32_t>>* pairs) {
@@ -101,6 +127,7 @@ NumberColumn<Number> BuildNumbers(
   }
   column.values.shrink_to_fit();
   column.rows.Seal();
+  AddPrefixes(pairs->size(), &column);
   return column;
 }
 

@@ -156,6 +156,43 @@ TEST(AttributeIndex, ComparesIntegersExactly) {
   EXPECT_FALSE(admission.sure.Contains(1));
 }
 
+// Long ranges are put together of prefixes; rows are sparse, some values have
+// many of them and most have few.
+TEST(AttributeColumns, AnswersLongRangesAsTheDefinition) {
+  SCOPED_TRACE(absl::StrCat("SEED=", TestSeed()));
+  std::mt19937_64 random(TestSeed());
+  for (const int64_t stride : {1, 37}) {
+    constexpr int64_t kRows = 12000;
+    AttributeColumnsBuilder builder;
+    Model model;
+    std::vector<PointId> ids(kRows * static_cast<size_t>(stride));
+    for (int64_t i = 0; i < kRows; ++i) {
+      const auto draw = static_cast<int64_t>(random() % 1000);
+      const int64_t whole = draw < 300 ? 7 : draw < 500 ? draw % 3 : draw;
+      Attributes& attributes = model[i * stride];
+      attributes["n"] = i % 3 == 0 ? AttributeValue(whole)
+                                   : AttributeValue(0.5 * (draw - 500));
+      builder.Add(i * stride, attributes);
+    }
+    const auto columns = builder.Build();
+    EXPECT_LE(columns->MemoryBytes(), AttributeColumns::kFloorBytes +
+                                          kRows * AttributeColumns::kRowBytes);
+    for (int i = 0; i < 60; ++i) {
+      const auto bound = [&random]() -> std::optional<RangeCondition::Bound> {
+        if (random() % 6 == 0) return std::nullopt;
+        return RangeCondition::Bound{
+            static_cast<double>(random() % 2600) / 2 - 280, random() % 2 == 0};
+      };
+      Filter filter;
+      filter.must.push_back(RangeCondition{"n", bound(), bound()});
+      const auto size = static_cast<int64_t>(ids.size());
+      const Admission admission = columns->Evaluate(
+          filter, size, [&](const IdCondition&) { return RowSet(size); });
+      ASSERT_EQ(admission.sure, Expected(model, ids, filter)) << i;
+    }
+  }
+}
+
 TEST(AttributeColumns, GivesUpTheLargestColumnWithinItsBudget) {
   AttributeColumnsBuilder builder;
   constexpr int64_t kRows = 2000;

@@ -87,7 +87,9 @@ void SearchPass::AddScan(const SegmentView& view,
                    rows};
   if (filtered != nullptr) {
     scan.scannable.live = filtered->rows.words() + first / 64;
-    scan.count = filtered->rows.CountIn(first, first + rows);
+    scan.count = rows == view.rows()
+                     ? filtered->count
+                     : filtered->rows.CountIn(first, first + rows);
     if (scan.count == 0) return;
   }
   if (codes != nullptr &&

@@ -306,7 +306,7 @@ Admission SegmentView::Evaluate(const Filter& filter) const {
   admission.sure.IntersectWith(live);
   if (admission.possible.has_value()) admission.possible->IntersectWith(live);
   live.Subtract(attributes_->Covered(rows_));
-  if (live.Count() > 0) {
+  if (!live.empty()) {
     if (!admission.possible.has_value()) admission.possible = admission.sure;
     admission.possible->UnionWith(live);
   }
