@@ -5,6 +5,7 @@
 #define COTERIE_API_SEARCH_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "api/filter.h"
 #include "api/link_use.h"
 #include "api/point.h"
+#include "index/shared_threshold.h"
 #include "index/top_k.h"
 
 namespace coterie {
@@ -78,6 +80,12 @@ struct SearchRequest {
   PartialPolicy partial_policy;
   bool profile = false;
   bool measure_recall = false;  // of no concern to shards
+
+  // By query: lowered and obeyed by all shards of this process that answer;
+  // null: each looks alone. Never sent. Rows of one shard then rule out rows of
+  // another, whose list ends at the threshold and may be short: only for
+  // searches that fail as a whole when a shard does, without a radius.
+  std::shared_ptr<std::vector<SharedThreshold>> thresholds;
 };
 
 struct Hit {

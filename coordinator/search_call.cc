@@ -35,6 +35,14 @@ bool SamePlacement(const CollectionSpec& a, const CollectionSpec& b) {
   return a.number == b.number && a.owner == b.owner;
 }
 
+// Whether what one shard finds may rule out rows of another: both answers count
+// or none, and the k-th of one shard is the k-th wanted.
+bool MayShareThresholds(const SearchRequest& request, int64_t k,
+                        size_t shards) {
+  return shards > 1 && k == request.k && !request.radius.has_value() &&
+         request.partial_policy.kind == PartialPolicy::Kind::kFail;
+}
+
 // Adds what an answer cost that another has replaced.
 void AddWork(const ShardTimes& replaced, ShardTimes* times) {
   times->rows_scanned += replaced.rows_scanned;
@@ -132,9 +140,14 @@ class SearchCall : public std::enable_shared_from_this<SearchCall> {
   void Ask(std::vector<int32_t> shards, int64_t k) {
     ++rounds_;
     std::shared_ptr<const SearchRequest> asked = request_;
-    if (k != request_->k) {
+    const bool share = MayShareThresholds(*request_, k, shards.size());
+    if (share || k != request_->k) {
       auto other = std::make_shared<SearchRequest>(*request_);
       other->k = k;
+      if (share) {
+        other->thresholds = std::make_shared<std::vector<SharedThreshold>>(
+            other->queries.size());
+      }
       asked = std::move(other);
     }
     std::vector<std::shared_ptr<const SearchRequest>> requests(replies_.size());

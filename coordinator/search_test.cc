@@ -244,39 +244,72 @@ TEST(Search, TooManyWithinARadiusOnOneShardIsNoPartialAnswer) {
             absl::StatusCode::kResourceExhausted);
 }
 
-// A shard that remembers how many hits it was asked for.
-class CountingShard final : public FakeShardClient {
+// A shard that remembers what it was asked.
+class ListeningShard final : public FakeShardClient {
  public:
-  CountingShard() : FakeShardClient(0, 1) {}
+  using FakeShardClient::FakeShardClient;
   void Search(std::shared_ptr<const SearchRequest> request, CallContext call,
               Done<ShardSearchReply> done) override {
-    asked = request->k;
+    asked = request;
     FakeShardClient::Search(std::move(request), std::move(call),
                             std::move(done));
   }
-  int64_t asked = 0;
+  std::shared_ptr<const SearchRequest> asked;
+};
+
+// So many of them, with an empty collection "c".
+struct ListeningShards {
+  explicit ListeningShards(int32_t count) {
+    std::vector<std::shared_ptr<ShardClient>> clients;
+    for (int32_t i = 0; i < count; ++i) {
+      shards.push_back(std::make_shared<ListeningShard>(i, count));
+      clients.push_back(shards.back());
+    }
+    coordinator = *Coordinator::Create(std::move(clients), {});
+    CollectionSpec spec;
+    spec.name = "c";
+    spec.dimension = 1;
+    EXPECT_TRUE(Wait<CollectionSpec>([&](Done<CollectionSpec> done) {
+                  coordinator->CreateCollection(spec, {}, std::move(done));
+                }).ok());
+  }
+  // What shard `i` hears of the search.
+  SearchRequest Asked(size_t i, const SearchRequest& request) {
+    EXPECT_TRUE(Wait<SearchReply>([&](Done<SearchReply> done) {
+                  coordinator->Search(request, {}, std::move(done));
+                }).ok());
+    return *shards[i]->asked;
+  }
+  std::vector<std::shared_ptr<ListeningShard>> shards;
+  std::shared_ptr<Coordinator> coordinator;
 };
 
 TEST(Search, ShardsAreToldTheNumberAllowedWithinARadius) {
-  auto shard = std::make_shared<CountingShard>();
-  auto coordinator = Coordinator::Create({shard}, {});
-  ASSERT_TRUE(coordinator.ok());
-  CollectionSpec spec;
-  spec.name = "c";
-  spec.dimension = 1;
-  ASSERT_TRUE(Wait<CollectionSpec>([&](Done<CollectionSpec> done) {
-                (*coordinator)->CreateCollection(spec, {}, std::move(done));
-              }).ok());
-  auto asked = [&](SearchRequest request) {
-    EXPECT_TRUE(Wait<SearchReply>([&](Done<SearchReply> done) {
-                  (*coordinator)->Search(request, {}, std::move(done));
-                }).ok());
-    return shard->asked;
-  };
+  ListeningShards shards(1);
   SearchRequest request = Nearest("c", {0}, 10001);
   request.radius = 1;
-  EXPECT_EQ(asked(request), 10000);
-  EXPECT_EQ(asked(Nearest("c", {0}, 10000)), 10000);
+  EXPECT_EQ(shards.Asked(0, request).k, 10000);
+  EXPECT_EQ(shards.Asked(0, Nearest("c", {0}, 10000)).k, 10000);
+}
+
+TEST(Search, ThresholdsAreSharedOnlyWhereEveryShardMustAnswerInOneRound) {
+  ListeningShards shards(2);
+  SearchRequest request = Nearest("c", {0}, 10);
+  const auto first = shards.Asked(0, request).thresholds;
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->size(), 1u);
+  EXPECT_EQ(shards.shards[1]->asked->thresholds, first);
+  EXPECT_NE(shards.Asked(0, request).thresholds, first);  // one search's own
+  // A first round asks for fewer than k.
+  EXPECT_EQ(shards.Asked(0, Nearest("c", {0}, 1000)).thresholds, nullptr);
+  for (const auto kind :
+       {PartialPolicy::Kind::kAllow, PartialPolicy::Kind::kRequire}) {
+    SearchRequest partial = request;
+    partial.partial_policy.kind = kind;
+    EXPECT_EQ(shards.Asked(0, partial).thresholds, nullptr);
+  }
+  request.radius = 1;
+  EXPECT_EQ(shards.Asked(0, request).thresholds, nullptr);
 }
 
 TEST(Search, LimitsAreNamedBeforeAnyShardHears) {

@@ -99,14 +99,18 @@ void SearchPass::AddScan(const SegmentView& view,
   scans_.push_back(std::move(scan));
 }
 
-void SearchPass::Seed(int64_t query, std::vector<Neighbor> found,
-                      const QueryAccount& account) {
-  const auto part = std::find_if(
+const SearchPass::Part& SearchPass::PartOf(int64_t query) const {
+  return *std::find_if(
       parts_.begin(), parts_.end(),
       [query](const Part& p) { return query < p.first + p.count; });
+}
+
+void SearchPass::Seed(int64_t query, std::vector<Neighbor> found,
+                      const QueryAccount& account) {
+  const int64_t keep = PartOf(query).keep;
   const auto q = static_cast<size_t>(query);
-  if (static_cast<int64_t>(found.size()) >= part->keep) {
-    thresholds_[q].Lower(found[static_cast<size_t>(part->keep - 1)].distance);
+  if (static_cast<int64_t>(found.size()) >= keep) {
+    thresholds_[q].Lower(found[static_cast<size_t>(keep - 1)].distance);
   }
   found_[q] = {std::move(found), account};
 }
@@ -149,7 +153,22 @@ void SearchPass::LookForEnded() {
   }
 }
 
+// An ended part has a threshold that rules out all: nobody else hears of it, or
+// it no longer matters, as its search then fails on all shards.
+void SearchPass::Share() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (ended_[i].load(std::memory_order_relaxed)) continue;
+    auto q = static_cast<size_t>(parts_[i].first);
+    for (SharedThreshold& shared : parts_[i].shared) {
+      thresholds_[q].Lower(shared.value());
+      shared.Lower(thresholds_[q].value());
+      ++q;
+    }
+  }
+}
+
 bool SearchPass::GoOn(Worker* worker) {
+  Share();
   asks_.fetch_add(1, std::memory_order_relaxed);
   if (worker->asked++ % std::min(kMostAsks, parts_.size()) == 0) {
     LookForEnded();
@@ -235,6 +254,7 @@ void SearchPass::Run(WorkQueue* queue) {
                      [&](int32_t, int64_t task) {
                        FinishScan(unfinished[static_cast<size_t>(task)]);
                      });
+  Share();
   LookForEnded();
 }
 
@@ -242,17 +262,30 @@ absl::StatusOr<std::vector<Neighbor>> SearchPass::TakeNeighbors(int64_t query) {
   const auto q = static_cast<size_t>(query);
   std::vector<std::vector<Neighbor>> lists;
   lists.push_back(std::move(found_[q].neighbors));
-  auto keep = static_cast<int64_t>(lists.front().size());
   for (Worker& worker : workers_) {
     if (worker.tops.empty()) continue;
-    keep = worker.tops[q].k();
     lists.push_back(worker.tops[q].TakeSorted());
   }
-  MergedTopK merged = MergeTopK(lists, keep);
+  const Part& part = PartOf(query);
+  MergedTopK merged = MergeTopK(lists, part.keep);
   if (merged.duplicate_ids > 0) {
     return absl::InternalError(
         absl::StrCat(merged.duplicate_ids,
                      " ids have more than one live row on this shard"));
+  }
+  if (!part.shared.empty()) {
+    SharedThreshold& shared =
+        part.shared[static_cast<size_t>(query - part.first)];
+    if (static_cast<int64_t>(merged.neighbors.size()) == part.keep) {
+      shared.Lower(merged.neighbors.back().distance);
+    }
+    const double threshold = shared.value();
+    // What lies beyond is what happened to be looked at.
+    merged.neighbors.erase(
+        std::find_if(
+            merged.neighbors.begin(), merged.neighbors.end(),
+            [threshold](const Neighbor& n) { return n.distance > threshold; }),
+        merged.neighbors.end());
   }
   return std::move(merged.neighbors);
 }

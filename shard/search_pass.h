@@ -42,6 +42,9 @@ class SearchPass {
     int64_t keep = 1;   // neighbours of each query, >= 1
     double radius = 0;  // inclusive; infinite: any distance
     CallContext call;
+    // By query of the part: what other shards have found, told what is found
+    // here; empty: alone. Lists then end at it. Must outlive the pass.
+    absl::Span<SharedThreshold> shared;
   };
 
   // Keeps references to queries and `filtered`: the rows to answer from, null
@@ -74,8 +77,8 @@ class SearchPass {
   // Whether the part's call ended before its answer was complete.
   bool ended(size_t part) const { return ended_[part].load(); }
 
-  // For a query of a part that has not ended, once. INTERNAL if an id has two
-  // live rows.
+  // For a query of a part that has not ended, once. All rows that no threshold
+  // rules out, at most `keep`. INTERNAL if an id has two live rows.
   absl::StatusOr<std::vector<Neighbor>> TakeNeighbors(int64_t query);
   QueryAccount AccountOf(int64_t query) const;
 
@@ -131,8 +134,10 @@ class SearchPass {
   bool ScanRowsOf(const Chunk& chunk, Worker* worker);
   bool FinishScan(Worker* worker);
   bool GoOn(Worker* worker);
+  void Share();
   void HeedEnded(Worker* worker);
   void LookForEnded();
+  const Part& PartOf(int64_t query) const;
 
   // What was found elsewhere for a query.
   struct Found {

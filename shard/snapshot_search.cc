@@ -120,6 +120,9 @@ void Admit(const SearchInPass& search, size_t index, const CollectionSpec& spec,
   part.radius =
       request.radius.value_or(std::numeric_limits<double>::infinity());
   part.call = search.call;
+  if (request.thresholds != nullptr) {
+    part.shared = absl::MakeSpan(*request.thresholds);
+  }
   admitted->parts.push_back(std::move(part));
   admitted->searches.push_back(index);
 }

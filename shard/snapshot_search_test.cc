@@ -21,39 +21,10 @@
 #include "shard/filtered_rows.h"
 #include "shard/search_pass.h"
 #include "shard/shard_testing.h"
+#include "shard/written_snapshot.h"
 
 namespace coterie {
 namespace {
-
-// A collection that was written to, with dead rows, and what it holds.
-struct Written {
-  std::map<PointId, std::vector<float>> model;
-  std::shared_ptr<const CollectionSnapshot> snapshot;
-};
-
-Written Write(Metric metric, int64_t dimension, int64_t writes,
-              int64_t tail_rows, Random& random) {
-  SegmentTuning tuning;
-  tuning.tail_rows = tail_rows;
-  CollectionState state(
-      TestCollection("c", 1, static_cast<int32_t>(dimension), metric, 5), 0,
-      tuning);
-  Written written;
-  for (int64_t sequence = 1; sequence <= writes; ++sequence) {
-    const PointId id = random() % static_cast<uint64_t>(writes);
-    if (random() % 5 == 0) {
-      state.Delete(id, sequence);
-      written.model.erase(id);
-    } else {
-      const std::vector<float> vector = RandomVector(dimension, random);
-      state.Upsert(id, vector, sequence);
-      written.model[id] = vector;
-    }
-    if (sequence % 100 == 0) state.Maintain();
-  }
-  written.snapshot = state.Publish(writes);
-  return written;
-}
 
 SearchRequest Request(std::vector<std::vector<float>> queries, int64_t k) {
   SearchRequest request;
@@ -195,6 +166,42 @@ TEST_P(SnapshotSearch, EqualsACanonicalScanOnAnyNumberOfThreads) {
         EXPECT_EQ(one->slots.size(), 5u);
       }
     }
+  }
+}
+
+TEST_P(SnapshotSearch, TogetherWithOtherShardsItsListEndsAtTheThreshold) {
+  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
+  constexpr int64_t kDimension = 17;
+  constexpr int64_t kNeighbors = 10;
+  for (const int64_t tail_rows : {300, 100000}) {
+    const Written written =
+        Write(GetParam(), kDimension, 1200, tail_rows, random_);
+    SearchRequest request = Request(Queries(kDimension), kNeighbors);
+    request.thresholds =
+        std::make_shared<std::vector<SharedThreshold>>(request.queries.size());
+    std::vector<std::vector<Neighbor>> expected;
+    for (size_t i = 0; i < request.queries.size(); ++i) {
+      expected.push_back(CanonicalSearch(
+          GetParam(), written.model,
+          std::get<std::vector<float>>(request.queries[i]), kNeighbors));
+      // What others have found rules out all, some or none of the rows here.
+      if (i == 4) continue;
+      const double threshold = expected[i][2 * i].distance - (i == 0 ? 1 : 0);
+      (*request.thresholds)[i].Lower(threshold);
+      std::erase_if(expected[i], [threshold](const Neighbor& n) {
+        return n.distance > threshold;
+      });
+    }
+    const auto reply = Search(*written.snapshot, request, &three_);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    for (size_t i = 0; i < request.queries.size(); ++i) {
+      EXPECT_EQ(NeighborsOf(reply->results[i]), expected[i]) << i;
+      EXPECT_EQ(reply->accounts[i].evaluated + reply->accounts[i].ruled_out,
+                reply->rows_live);
+    }
+    EXPECT_TRUE(expected[0].empty());
+    // What was found here is what the others hear.
+    EXPECT_EQ((*request.thresholds)[4].value(), expected[4].back().distance);
   }
 }
 
