@@ -100,9 +100,9 @@ void SearchPass::AddScan(const SegmentView& view,
 }
 
 const SearchPass::Part& SearchPass::PartOf(int64_t query) const {
-  return *std::find_if(
-      parts_.begin(), parts_.end(),
-      [query](const Part& p) { return query < p.first + p.count; });
+  return *std::find_if(parts_.begin(), parts_.end(), [query](const Part& p) {
+    return query < p.first + p.count;
+  });
 }
 
 void SearchPass::Seed(int64_t query, std::vector<Neighbor> found,

@@ -1,5 +1,6 @@
 #include "shard/snapshot_search.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -169,39 +170,39 @@ TEST_P(SnapshotSearch, EqualsACanonicalScanOnAnyNumberOfThreads) {
   }
 }
 
+// Others find something before (so that all, some or none of the rows here are
+// ruled out) and after the scan.
 TEST_P(SnapshotSearch, TogetherWithOtherShardsItsListEndsAtTheThreshold) {
   SCOPED_TRACE(absl::StrCat("SEED=", seed_));
-  constexpr int64_t kDimension = 17;
-  constexpr int64_t kNeighbors = 10;
-  for (const int64_t tail_rows : {300, 100000}) {
-    const Written written =
-        Write(GetParam(), kDimension, 1200, tail_rows, random_);
-    SearchRequest request = Request(Queries(kDimension), kNeighbors);
-    request.thresholds =
-        std::make_shared<std::vector<SharedThreshold>>(request.queries.size());
-    std::vector<std::vector<Neighbor>> expected;
-    for (size_t i = 0; i < request.queries.size(); ++i) {
-      expected.push_back(CanonicalSearch(
-          GetParam(), written.model,
-          std::get<std::vector<float>>(request.queries[i]), kNeighbors));
-      // What others have found rules out all, some or none of the rows here.
-      if (i == 4) continue;
-      const double threshold = expected[i][2 * i].distance - (i == 0 ? 1 : 0);
-      (*request.thresholds)[i].Lower(threshold);
-      std::erase_if(expected[i], [threshold](const Neighbor& n) {
-        return n.distance > threshold;
+  constexpr double kNothing = std::numeric_limits<double>::infinity();
+  const Written written = Write(GetParam(), 17, 1200, 300, random_);
+  const std::vector<float> query = RandomVector(17, random_);
+  const ScanQueries queries(GetParam(), {query.data(), 1, 17, 17});
+  const auto nearest = CanonicalSearch(GetParam(), written.model, query, 10);
+  for (const double before : {kNothing, nearest[5].distance,
+                              nearest[0].distance, nearest[0].distance - 1}) {
+    for (const double after : {kNothing, nearest[3].distance}) {
+      std::vector<SharedThreshold> shared(1);
+      shared[0].Lower(before);
+      SearchPass pass(written.snapshot->segments(), queries,
+                      {{.count = 1,
+                        .keep = 10,
+                        .radius = kNothing,
+                        .shared = absl::MakeSpan(shared)}});
+      pass.Run(&three_);
+      shared[0].Lower(after);
+      std::vector<Neighbor> expected = nearest;
+      std::erase_if(expected, [&](const Neighbor& n) {
+        return n.distance > std::min(before, after);
       });
+      EXPECT_EQ(*pass.TakeNeighbors(0), expected);
+      // What was found here is what the others hear.
+      EXPECT_EQ(shared[0].value(),
+                std::min({before, after, nearest[9].distance}));
+      const QueryAccount account = pass.AccountOf(0);
+      EXPECT_EQ(account.evaluated + account.ruled_out,
+                written.snapshot->rows_live());
     }
-    const auto reply = Search(*written.snapshot, request, &three_);
-    ASSERT_TRUE(reply.ok()) << reply.status();
-    for (size_t i = 0; i < request.queries.size(); ++i) {
-      EXPECT_EQ(NeighborsOf(reply->results[i]), expected[i]) << i;
-      EXPECT_EQ(reply->accounts[i].evaluated + reply->accounts[i].ruled_out,
-                reply->rows_live);
-    }
-    EXPECT_TRUE(expected[0].empty());
-    // What was found here is what the others hear.
-    EXPECT_EQ((*request.thresholds)[4].value(), expected[4].back().distance);
   }
 }
 
