@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -70,6 +71,16 @@ class ByteWriter {
   void Put(const std::string& value) {
     Put(static_cast<uint64_t>(value.size()));
     out_.append(value);
+  }
+  template <typename A, typename B>
+  void Put(const std::pair<A, B>& value) {
+    Put(value.first);
+    Put(value.second);
+  }
+  template <typename K, typename V>
+  void Put(const std::map<K, V>& values) {
+    Put(static_cast<uint64_t>(values.size()));
+    for (const auto& value : values) Put(value);
   }
   template <typename T>
   void Put(const std::vector<T>& values) {
@@ -147,6 +158,24 @@ class ByteParser {
     if (!Has(size, 1)) return;
     value.assign(bytes_.data() + at_, static_cast<size_t>(size));
     at_ += static_cast<size_t>(size);
+  }
+  template <typename A, typename B>
+  void Get(std::pair<A, B>& value) {
+    Get(value.first);
+    Get(value.second);
+  }
+  // Keys rise, as they were written.
+  template <typename K, typename V>
+  void Get(std::map<K, V>& values) {
+    uint64_t size = 0;
+    Get(size);
+    values.clear();
+    for (uint64_t i = 0; i < size && Has(1, 1); ++i) {
+      std::pair<K, V> value;
+      Get(value);
+      ok_ = ok_ && (values.empty() || values.rbegin()->first < value.first);
+      if (ok_) values.insert(values.end(), std::move(value));
+    }
   }
   template <typename T>
   void Get(std::vector<T>& values) {

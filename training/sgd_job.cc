@@ -263,6 +263,8 @@ absl::Status SgdJob::Accept(int32_t shard, const SgdPartial& partial,
   if (absl::Status s = CheckPartial(shard, partial); !s.ok()) return s;
   const int64_t bytes = SgdPartialBytes(task_, partial);
   account.bytes_up += bytes;
+  account.bytes_whole += static_cast<int64_t>(partial.contributions.size()) *
+                         SgdParameters(task_.model) * (task_.float64 ? 8 : 4);
   bytes_up_ += bytes;
   if (partial.lost) {
     ShardRestarted(shard);

@@ -59,6 +59,8 @@ struct SgdShardAccount {
   int64_t rows = 0;     // of those accepted
   int64_t bytes_down = 0;
   int64_t bytes_up = 0;
+  // What the values of all contributions would have taken whole.
+  int64_t bytes_whole = 0;
 
   friend bool operator==(const SgdShardAccount&,
                          const SgdShardAccount&) = default;

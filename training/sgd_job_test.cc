@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "training/sgd_checkpoint.h"
 #include "training/sgd_simulation.h"
 #include "training/sgd_testing.h"
 
@@ -38,7 +39,11 @@ TEST(SgdJob, ResumesBitForBit) {
     };
     ASSERT_TRUE(simulation.Run(*job).ok());
     ASSERT_FALSE(job->Done());
-    absl::StatusOr<SgdJob> resumed = SgdJob::Resume(job->Checkpoint(), 2);
+    const std::string bytes = EncodeSgdCheckpoint(job->Checkpoint());
+    const absl::StatusOr<SgdCheckpoint> kept = DecodeSgdCheckpoint(bytes);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(*kept, job->Checkpoint());
+    absl::StatusOr<SgdJob> resumed = SgdJob::Resume(*kept, 2);
     ASSERT_TRUE(resumed.ok()) << resumed.status();
     simulation.on_update = nullptr;
     ASSERT_TRUE(simulation.Run(*resumed).ok());
@@ -102,6 +107,18 @@ TEST(SgdJob, OneClassAloneIsNothingToTellApart) {
   ran = SgdSimulation(data, 2, shard_of).Run(*job);
   EXPECT_EQ(ran.code(), absl::StatusCode::kFailedPrecondition) << ran;
   EXPECT_THAT(std::string(ran.message()), HasSubstr("label -1"));
+}
+
+TEST(SgdJob, DamagedCheckpointsAreRefused) {
+  const absl::StatusOr<SgdJob> job =
+      SgdJob::Create(TestOptions(SgdMethod::kIsega, Logistic(3, 1e-2), 2), 2);
+  const std::string bytes = EncodeSgdCheckpoint(job->Checkpoint());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
+    EXPECT_TRUE(absl::IsDataLoss(DecodeSgdCheckpoint(damaged).status())) << i;
+    EXPECT_FALSE(DecodeSgdCheckpoint(bytes.substr(0, i)).ok()) << i;
+  }
 }
 
 TEST(SgdJob, SagaResumesOnlyWhereTablesBeginAnew) {
