@@ -6,12 +6,9 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "api/filter.h"
-#include "api/job_messages.h"
 #include "api/point.h"
 #include "api/search.h"
 #include "index/metric.h"
@@ -66,35 +63,6 @@ struct Clustering {
   int64_t bytes_received = 0;
   std::vector<std::string> warnings;
   double age_seconds = 0;  // since it was stored
-};
-
-enum class JobState : uint8_t {
-  kRunning = 1,
-  kDone = 2,
-  kFailed = 3,       // status says why; not worth resuming
-  kCancelled = 4,    // on request; can be resumed
-  kInterrupted = 5,  // its coordinator or a shard went away; can be resumed
-};
-
-struct JobInfo {
-  std::string collection;
-  std::string name;
-  JobKind kind = JobKind::kKMeans;
-  JobState state = JobState::kRunning;
-  absl::Status status;  // kFailed, kInterrupted: why
-  int64_t epoch = 0;
-  std::string owner;  // the coordinator that runs or ran it
-  KMeansReport last;  // iteration 0: none yet
-  int64_t iterations = 0;
-  int64_t checkpoint_iteration = 0;  // 0: none yet
-  // Since its record was written, by shard 0's clock.
-  double age_seconds = 0;
-};
-
-// What a job's stream says: progress, and at its end the result.
-struct JobEvent {
-  std::variant<std::monostate, KMeansReport, Clustering> what;
-  bool end = false;
 };
 
 // Which clusters points belong to.

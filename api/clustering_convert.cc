@@ -318,36 +318,4 @@ void EncodeClustering(const Clustering& clustering, v1::Clustering* out) {
   }
 }
 
-void EncodeJob(const JobInfo& job, v1::Job* out) {
-  out->set_collection(job.collection);
-  out->set_name(job.name);
-  out->set_kind(static_cast<v1::JobKind>(job.kind));
-  out->set_state(static_cast<v1::Job::State>(job.state));
-  if (!job.status.ok()) *out->mutable_error() = ToRpcStatus(job.status);
-  out->set_owner_epoch(job.epoch);
-  out->set_owner(job.owner);
-  if (job.last.progress.iteration > 0) {
-    EncodeReport(job.last, out->mutable_kmeans_progress());
-  }
-  out->set_iterations(job.iterations);
-  out->set_checkpoint_iterations(job.checkpoint_iteration);
-  out->set_age_seconds(job.age_seconds);
-}
-
-void EncodeEvent(const JobEvent& event, v1::TrainKMeansResponse* out) {
-  if (const auto* report = std::get_if<KMeansReport>(&event.what)) {
-    EncodeReport(*report, out->mutable_progress());
-  } else if (const auto* result = std::get_if<Clustering>(&event.what)) {
-    EncodeClustering(*result, out->mutable_result());
-  }
-}
-
-void EncodeEvent(const JobEvent& event, v1::JobEvent* out) {
-  if (const auto* report = std::get_if<KMeansReport>(&event.what)) {
-    EncodeReport(*report, out->mutable_kmeans_progress());
-  } else if (const auto* result = std::get_if<Clustering>(&event.what)) {
-    EncodeClustering(*result, out->mutable_kmeans_result());
-  }
-}
-
 }  // namespace coterie

@@ -1,4 +1,4 @@
-// Clusterings and jobs: proto <-> domain. Decoding is validating, as in
+// Clusterings: proto <-> domain. Decoding is validating, as in
 // api/points_convert.h. Stateless; any thread. O(size of message).
 
 #ifndef COTERIE_API_CLUSTERING_CONVERT_H_
@@ -10,7 +10,6 @@
 #include "api/clustering.h"
 #include "api/limits.h"
 #include "api/v1/clustering.pb.h"
-#include "api/v1/jobs.pb.h"
 
 namespace coterie {
 
@@ -29,10 +28,6 @@ void EncodeAssign(const std::vector<AssignedPoint>& points,
 
 void EncodeReport(const KMeansReport& report, v1::KMeansProgress* out);
 void EncodeClustering(const Clustering& clustering, v1::Clustering* out);
-void EncodeJob(const JobInfo& job, v1::Job* out);
-// Of an event that says something.
-void EncodeEvent(const JobEvent& event, v1::TrainKMeansResponse* out);
-void EncodeEvent(const JobEvent& event, v1::JobEvent* out);
 
 }  // namespace coterie
 

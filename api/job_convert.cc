@@ -63,6 +63,7 @@ void EncodeShardRequest(const JobBegin& begin, v1::BeginJobRequest* out) {
   out->set_kind(static_cast<v1::JobKind>(begin.kind));
   if (!begin.filter.empty()) EncodeFilter(begin.filter, out->mutable_filter());
   out->set_weight_attribute(begin.weight_attribute);
+  out->set_label_attribute(begin.label_attribute);
   out->set_skip_missing(begin.skip_missing);
   out->set_lease_seconds(absl::ToDoubleSeconds(begin.lease));
   out->set_threads(begin.threads);
@@ -74,7 +75,8 @@ absl::StatusOr<JobBegin> DecodeShardRequest(const v1::BeginJobRequest& request,
                                             const Limits& limits) {
   auto job = DecodeJob(request.header(), request.job(), limits);
   if (!job.ok()) return job.status();
-  if (request.kind() != v1::KMEANS) {
+  const bool sgd = request.kind() == v1::SGD_TRAINING;
+  if (request.kind() != v1::KMEANS && !sgd) {
     return InvalidField(
         "kind", absl::StrCat(static_cast<int>(request.kind()), " is no kind"));
   }
@@ -83,6 +85,17 @@ absl::StatusOr<JobBegin> DecodeShardRequest(const v1::BeginJobRequest& request,
   if (!request.weight_attribute().empty()) {
     const absl::Status key = CheckAttributeKey(request.weight_attribute(),
                                                "weight_attribute", limits);
+    if (!key.ok()) return key;
+  }
+  if (sgd != !request.label_attribute().empty() ||
+      (sgd && !request.weight_attribute().empty())) {
+    return InvalidField("label_attribute",
+                        "SGD_TRAINING needs it, and no weights; other kinds "
+                        "have none");
+  }
+  if (sgd) {
+    const absl::Status key =
+        CheckAttributeKey(request.label_attribute(), "label_attribute", limits);
     if (!key.ok()) return key;
   }
   // NaN is outside.
@@ -103,12 +116,18 @@ absl::StatusOr<JobBegin> DecodeShardRequest(const v1::BeginJobRequest& request,
         "row_bytes",
         absl::StrCat(request.row_bytes(), " is not in 0..", kMostRowBytes));
   }
-  return JobBegin{
-      *std::move(job),        static_cast<JobKind>(request.kind()),
-      *std::move(filter),     request.weight_attribute(),
-      request.skip_missing(), absl::Seconds(request.lease_seconds()),
-      request.threads(),      request.row_bytes(),
-      request.resume()};
+  JobBegin begin;
+  begin.job = *std::move(job);
+  begin.kind = sgd ? JobKind::kSgd : JobKind::kKMeans;
+  begin.filter = *std::move(filter);
+  begin.weight_attribute = request.weight_attribute();
+  begin.label_attribute = request.label_attribute();
+  begin.skip_missing = request.skip_missing();
+  begin.lease = absl::Seconds(request.lease_seconds());
+  begin.threads = request.threads();
+  begin.row_bytes = request.row_bytes();
+  begin.resume = request.resume();
+  return begin;
 }
 
 void EncodeShardReply(const JobBegun& reply, v1::BeginJobResponse* out) {
@@ -139,8 +158,10 @@ absl::StatusOr<JobStep> DecodeShardRequest(const v1::JobStepRequest& request,
                                            const Limits& limits) {
   auto job = DecodeJob(request.header(), request.job(), limits);
   if (!job.ok()) return job.status();
-  return JobStep{*std::move(job),
-                 std::make_shared<const std::string>(request.step())};
+  JobStep step;
+  step.job = *std::move(job);
+  step.step = std::make_shared<const std::string>(request.step());
+  return step;
 }
 
 void EncodeShardReply(JobAnswer reply, v1::JobStepResponse* out) {

@@ -30,6 +30,7 @@ void EncodeShardRequest(const RecordPut& put, v1::PutRecordRequest* out);
 
 absl::StatusOr<JobBegin> DecodeShardRequest(const v1::BeginJobRequest& request,
                                             const Limits& limits);
+// The kind is the call's: whoever serves it fills it in.
 absl::StatusOr<JobStep> DecodeShardRequest(const v1::JobStepRequest& request,
                                            const Limits& limits);
 absl::StatusOr<JobLabel> DecodeShardRequest(const v1::LabelRowsRequest& request,

@@ -37,12 +37,13 @@ TEST(JobConvert, BeginningsReturnUnchanged) {
   EncodeShardRequest(ABegin(), &request);
   const auto begin = DecodeShardRequest(request, Limits());
   ASSERT_TRUE(begin.ok()) << begin.status();
-  const auto& [job, kind, filter, weight, skip, lease, threads, row_bytes,
-               resume] = *begin;
+  const auto& [job, kind, filter, weight, label, skip, lease, threads,
+               row_bytes, resume] = *begin;
   EXPECT_EQ(job, ABegin().job);
   EXPECT_EQ(kind, JobKind::kKMeans);
   ASSERT_EQ(filter.must.size(), 1U);
   EXPECT_EQ(weight, "w");
+  EXPECT_EQ(label, "");
   EXPECT_TRUE(skip);
   EXPECT_EQ(lease, absl::Milliseconds(1500));
   EXPECT_EQ(threads, 3);
@@ -58,6 +59,28 @@ TEST(JobConvert, BeginningsReturnUnchanged) {
   EXPECT_EQ(begun->rows_missing, 3);
   response.set_rows(-1);
   EXPECT_TRUE(absl::IsInternal(DecodeShardReply(response).status()));
+}
+
+TEST(JobConvert, TrainingNeedsALabelAndNothingElseHasOne) {
+  JobBegin sgd = ABegin();
+  sgd.kind = JobKind::kSgd;
+  sgd.weight_attribute.clear();
+  sgd.label_attribute = "y";
+  v1::BeginJobRequest request;
+  EncodeShardRequest(sgd, &request);
+  const auto begin = DecodeShardRequest(request, Limits());
+  ASSERT_TRUE(begin.ok()) << begin.status();
+  EXPECT_EQ(begin->kind, JobKind::kSgd);
+  EXPECT_EQ(begin->label_attribute, "y");
+  auto bad = request;
+  bad.set_weight_attribute("w");
+  ExpectRefused(bad, "label_attribute");
+  bad = request;
+  bad.clear_label_attribute();
+  ExpectRefused(bad, "label_attribute");
+  bad = request;
+  bad.set_kind(v1::KMEANS);
+  ExpectRefused(bad, "label_attribute");
 }
 
 TEST(JobConvert, BeginningsThatMakeNoSenseAreRefusedByName) {

@@ -23,6 +23,7 @@ namespace coterie {
 
 enum class JobKind : uint8_t {
   kKMeans = 1,
+  kSgd = 2,
 };
 
 // Which job, and for which of its owners.
@@ -43,6 +44,8 @@ struct JobBegin {
   Filter filter;
   // A numeric attribute that weighs each row, >= 0; empty: 1 each.
   std::string weight_attribute = {};
+  // A numeric attribute that is each row's label. kSgd only, and needed there.
+  std::string label_attribute = {};
   // Rows without the attribute are left out; otherwise they fail the job.
   bool skip_missing = false;
   // The shard forgets the job when its owner has been silent for so long.
@@ -66,8 +69,9 @@ struct JobBegun {
 // One step. Repeating the last one repeats its answer.
 struct JobStep {
   JobRef job;
-  // What the job's kind says (training/kmeans_codec.h). Not null.
+  // What the kind says (training/kmeans_codec.h, sgd_codec.h). Not null.
   std::shared_ptr<const std::string> step;
+  JobKind kind = JobKind::kKMeans;
 };
 
 struct JobAnswer {

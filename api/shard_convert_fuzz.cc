@@ -2,8 +2,8 @@
 // refused as their decoders say, replies as INTERNAL, or what comes out keeps
 // what api/shard_convert.h promises and returns unchanged through Encode. The
 // first byte chooses the limits (lowest bit) and the message (the rest, modulo
-// 9). Replies answer a fixed request. Requests to cluster and to assign are
-// here as well.
+// 11). Replies answer a fixed request. Requests to cluster, to assign, to train
+// and to predict are here as well.
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -19,6 +19,7 @@
 #include "api/fuzz_check.h"
 #include "api/job_convert.h"
 #include "api/shard_convert.h"
+#include "api/training_convert.h"
 
 namespace coterie {
 namespace {
@@ -170,6 +171,30 @@ void TryAssign(const v1::AssignRequest& message, const Limits& limits) {
             "top_m keeps its limit");
 }
 
+void TryTrainSgd(const v1::TrainSgdRequest& message, const Limits& limits) {
+  const auto request = DecodeTrainSgd(message, limits);
+  if (!request.ok()) return CheckRefusal(request.status());
+  FuzzCheck(!request->label_attribute.empty(), "rows have labels");
+  // What is left to check is whether the collection fits.
+  SgdOptions options = request->options;
+  options.model.dimension = 1;
+  options.blocks = 0;
+  options.top_k = 1;
+  FuzzCheck(ValidateSgdOptions(options).ok(),
+            "options that decode are options");
+  FuzzCheck(options.max_updates >= 1, "there is something to do");
+}
+
+void TryPredict(const v1::PredictRequest& message, const Limits& limits) {
+  const auto request = DecodePredict(message, limits);
+  if (!request.ok()) return CheckRefusal(request.status());
+  FuzzCheck(request->ids.empty() != request->vectors.empty(),
+            "either ids or vectors");
+  for (const std::vector<float>& vector : request->vectors) {
+    CheckVector(vector, limits);
+  }
+}
+
 template <typename Message>
 bool Parse(const uint8_t* data, size_t size, Message* message) {
   return message->ParseFromArray(data, static_cast<int>(size));
@@ -185,7 +210,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)quiet;
   if (size == 0) return 0;
   const Limits limits = FuzzLimits((data[0] & 1) != 0);
-  const int message = (data[0] >> 1) % 9;
+  const int message = (data[0] >> 1) % 11;
   ++data;
   --size;
   v1::ShardSearchRequest search;
@@ -197,6 +222,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   v1::ReadRecordsResponse records;
   v1::TrainKMeansRequest train;
   v1::AssignRequest assign;
+  v1::TrainSgdRequest sgd;
+  v1::PredictRequest predict;
   switch (message) {
     case 0:
       if (Parse(data, size, &search)) TrySearch(search, limits);
@@ -222,8 +249,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 7:
       if (Parse(data, size, &train)) TryTrain(train, limits);
       break;
-    default:
+    case 8:
       if (Parse(data, size, &assign)) TryAssign(assign, limits);
+      break;
+    case 9:
+      if (Parse(data, size, &sgd)) TryTrainSgd(sgd, limits);
+      break;
+    default:
+      if (Parse(data, size, &predict)) TryPredict(predict, limits);
   }
   return 0;
 }

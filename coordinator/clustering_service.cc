@@ -10,39 +10,12 @@
 #include "api/clustering.h"
 #include "api/clustering_convert.h"
 #include "api/collection.h"
-#include "api/scan_call.h"
-#include "api/status_details.h"
+#include "api/job_info.h"
+#include "api/job_info_convert.h"
+#include "coordinator/job_call.h"
 #include "coordinator/jobs.h"
 
 namespace coterie {
-
-// For ScanCall: every event of a job is sent.
-inline bool SaysNothing(const JobEvent& /*event*/) { return false; }
-
-namespace {
-
-template <typename Response>
-using JobCall = ScanCall<Response, JobEvent>;
-
-template <typename Response>
-grpc::ServerWriteReactor<Response>* Send(JobCall<Response>* rpc,
-                                         std::unique_ptr<JobStream> stream) {
-  return rpc->Run(std::move(stream), [](const JobEvent& event, Response* out) {
-    EncodeEvent(event, out);
-  });
-}
-
-// Collection and name of a request, both there.
-template <typename Request>
-absl::Status CheckNames(const Request& request, const Limits& limits) {
-  const absl::Status collection =
-      ValidateCollectionReference(request.collection(), limits);
-  if (!collection.ok()) return collection;
-  const absl::Status name = ValidateCollectionName(request.name(), limits);
-  return name.ok() ? name : InvalidField("name", name.message());
-}
-
-}  // namespace
 
 // --- ClusteringService ------------------------------------------------------
 
@@ -62,7 +35,8 @@ CoordinatorClusteringService::TrainKMeans(
   if (!decoded.ok()) {
     return rpc->Refuse(decoded.status());
   }
-  return Send(rpc, coordinator->jobs().Train(*std::move(decoded), rpc->call()));
+  return SendEvents(
+      rpc, coordinator->jobs().Train(*std::move(decoded), rpc->call()));
 }
 
 grpc::ServerUnaryReactor* CoordinatorClusteringService::Assign(
@@ -126,8 +100,8 @@ grpc::ServerUnaryReactor* CoordinatorClusteringService::ListClusterings(
   if (!named.ok()) {
     return rpc->Refuse(named);
   }
-  coordinator->jobs().ListClusterings(
-      request->collection(), rpc->call(),
+  coordinator->jobs().ListResults(
+      JobKind::kKMeans, request->collection(), rpc->call(),
       rpc->Replier<std::vector<std::string>>(
           [response](std::vector<std::string> names) {
             for (std::string& name : names) {
@@ -152,9 +126,9 @@ grpc::ServerUnaryReactor* CoordinatorClusteringService::DeleteClustering(
   if (!named.ok()) {
     return rpc->Refuse(named);
   }
-  coordinator->jobs().DeleteClustering(request->collection(), request->name(),
-                                       rpc->call(),
-                                       rpc->Replier<bool>([](bool) {}));
+  coordinator->jobs().DeleteResult(JobKind::kKMeans, request->collection(),
+                                   request->name(), rpc->call(),
+                                   rpc->Replier<bool>([](bool) {}));
   return rpc;
 }
 
@@ -239,8 +213,9 @@ grpc::ServerWriteReactor<v1::JobEvent>* CoordinatorJobService::WatchJob(
   if (!named.ok()) {
     return rpc->Refuse(named);
   }
-  return Send(rpc, coordinator->jobs().Watch(request->collection(),
-                                             request->name(), rpc->call()));
+  return SendEvents(
+      rpc, coordinator->jobs().Watch(request->collection(), request->name(),
+                                     rpc->call()));
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* CoordinatorJobService::ResumeJob(
@@ -255,8 +230,9 @@ grpc::ServerWriteReactor<v1::JobEvent>* CoordinatorJobService::ResumeJob(
   if (!named.ok()) {
     return rpc->Refuse(named);
   }
-  return Send(rpc, coordinator->jobs().Resume(request->collection(),
-                                              request->name(), rpc->call()));
+  return SendEvents(
+      rpc, coordinator->jobs().Resume(request->collection(), request->name(),
+                                      rpc->call()));
 }
 
 }  // namespace coterie

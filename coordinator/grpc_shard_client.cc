@@ -209,9 +209,11 @@ class RemoteShardClient final : public GrpcShardClient {
   void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override {
     v1::JobStepRequest encoded;
     EncodeShardRequest(step, &encoded);
+    StubMethod<v1::JobStepRequest, v1::JobStepResponse> rpc =
+        &Async::KMeansStep;
+    if (step.kind == JobKind::kSgd) rpc = &Async::SgdStep;
     Start<v1::JobStepResponse, JobAnswer>(
-        &Async::KMeansStep, std::move(encoded), std::move(call),
-        std::move(done),
+        rpc, std::move(encoded), std::move(call), std::move(done),
         [](const v1::JobStepResponse& response,
            const LinkUse& use) -> absl::StatusOr<JobAnswer> {
           auto answer = DecodeShardReply(response);

@@ -1,8 +1,22 @@
 #include "coordinator/job_feed.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace coterie {
+namespace {
+
+// A report or a result, whatever its kind.
+template <typename Of>
+JobEvent EventOf(const Of& of, bool end) {
+  return std::visit(
+      [end](const auto& what) {
+        return JobEvent{what, end};
+      },
+      of);
+}
+
+}  // namespace
 
 class JobFeed::Stream final : public JobStream {
  public:
@@ -21,11 +35,11 @@ std::optional<absl::StatusOr<JobEvent>> JobFeed::EventAt(int64_t* position) {
   const int64_t end = first_ + static_cast<int64_t>(reports_.size());
   if (*position < end) {
     const auto at = static_cast<size_t>((*position)++ - first_);
-    return absl::StatusOr<JobEvent>(JobEvent{reports_[at], false});
+    return absl::StatusOr<JobEvent>(EventOf(reports_[at], false));
   }
   if (!result_.has_value()) return std::nullopt;
   if (!result_->ok()) return absl::StatusOr<JobEvent>(result_->status());
-  return absl::StatusOr<JobEvent>(JobEvent{**result_, true});
+  return absl::StatusOr<JobEvent>(EventOf(**result_, true));
 }
 
 void JobFeed::Read(const std::shared_ptr<int64_t>& position,
@@ -58,10 +72,10 @@ void JobFeed::Wake() {
   for (auto& [done, event] : ready) done(std::move(event));
 }
 
-void JobFeed::Push(const KMeansReport& report) {
+void JobFeed::Push(JobReport report) {
   {
     MutexLock lock(&mu_);
-    reports_.push_back(report);
+    reports_.push_back(std::move(report));
     if (reports_.size() > kKept) {
       reports_.pop_front();
       ++first_;
@@ -70,7 +84,7 @@ void JobFeed::Push(const KMeansReport& report) {
   Wake();
 }
 
-void JobFeed::End(absl::StatusOr<Clustering> result) {
+void JobFeed::End(absl::StatusOr<JobResult> result) {
   std::vector<absl::AnyInvocable<void()>> told;
   {
     MutexLock lock(&mu_);

@@ -17,7 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "api/call.h"
-#include "api/clustering.h"
+#include "api/job_info.h"
 #include "coordinator/jobs.h"
 #include "sync/mutex.h"
 
@@ -28,9 +28,9 @@ class JobFeed : public std::enable_shared_from_this<JobFeed> {
   // Reports kept for those who come late or are slow.
   static constexpr size_t kKept = 1024;
 
-  void Push(const KMeansReport& report);
+  void Push(JobReport report);
   // Once, after the last report.
-  void End(absl::StatusOr<Clustering> result);
+  void End(absl::StatusOr<JobResult> result);
 
   // From the first report that is kept.
   std::unique_ptr<JobStream> Follow();
@@ -51,9 +51,9 @@ class JobFeed : public std::enable_shared_from_this<JobFeed> {
   void Wake();
 
   Mutex mu_;
-  std::deque<KMeansReport> reports_ ABSL_GUARDED_BY(mu_);
+  std::deque<JobReport> reports_ ABSL_GUARDED_BY(mu_);
   int64_t first_ ABSL_GUARDED_BY(mu_) = 0;  // number of reports_.front()
-  std::optional<absl::StatusOr<Clustering>> result_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::StatusOr<JobResult>> result_ ABSL_GUARDED_BY(mu_);
   std::vector<Waiter> waiters_ ABSL_GUARDED_BY(mu_);
   std::vector<absl::AnyInvocable<void()>> told_ ABSL_GUARDED_BY(mu_);
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -64,31 +65,93 @@ absl::Status CheckRequest(const KMeansRequest& request, const Limits& limits) {
   return valid.ok() ? CheckSize(request.options, limits) : valid;
 }
 
+// Fills in what the collection says, and checks the whole.
+absl::Status Prepare(const JobStore& store, const CollectionSpec& spec,
+                     const Limits& limits, const CallContext& call,
+                     KMeansRequest* request) {
+  const absl::Status taken = TakeInitial(store, spec, call, request);
+  if (!taken.ok()) return taken;
+  request->options.metric = spec.metric;
+  request->options.dimension = spec.dimension;
+  return CheckRequest(*request, limits);
+}
+
+absl::Status Prepare(const JobStore& /*store*/, const CollectionSpec& spec,
+                     const Limits& limits, const CallContext& /*call*/,
+                     SgdRequest* request) {
+  const absl::Status name = ValidateCollectionName(request->name, limits);
+  if (!name.ok()) return InvalidField("name", name.message());
+  request->options.model.dimension = spec.dimension;
+  const absl::Status valid = ValidateSgdOptions(request->options);
+  return valid.ok() ? valid : InvalidField("method", valid.message());
+}
+
+// Given centres are too large for a record: they go into a checkpoint of the
+// beginning.
+absl::StatusOr<BlobRef> TakeGiven(const JobStore& store,
+                                  const CollectionSpec& spec,
+                                  const CallContext& call,
+                                  KMeansRequest* request) {
+  if (request->options.given.empty()) return BlobRef();
+  const auto job = KMeansJob::Create(request->options, 1);
+  if (!job.ok()) return job.status();
+  request->options.given.clear();
+  return store.SaveBlob(spec, absl::StrCat("job/", request->name),
+                        EncodeKMeansCheckpoint(job->Checkpoint()), call);
+}
+
+// What requests of all kinds say.
+struct Heading {
+  JobKind kind;
+  std::string collection;
+  std::string name;
+  bool replace;
+};
+
+Heading HeadingOf(const JobRequest& request) {
+  const JobKind kind = std::holds_alternative<SgdRequest>(request)
+                           ? JobKind::kSgd
+                           : JobKind::kKMeans;
+  return std::visit(
+      [kind](const auto& r) {
+        return Heading{kind, r.collection, r.name, r.replace};
+      },
+      request);
+}
+
 absl::Status CheckName(const JobStore& store, const CollectionSpec& spec,
-                       const KMeansRequest& request, const JobInfo* there,
+                       const Heading& heading, const JobInfo* there,
                        const CallContext& call) {
   if (there != nullptr && there->state == JobState::kRunning) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "job %s runs at %s, heard of %.1f s ago: cancel it, or resume it if "
         "its coordinator is gone",
-        Quoted(request.name), there->owner, there->age_seconds));
+        Quoted(heading.name), there->owner, there->age_seconds));
+  }
+  if (there != nullptr && there->kind != heading.kind) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("job ", Quoted(heading.name),
+                     " is of another kind: delete it with its result, or "
+                     "choose another name"));
   }
   if (there == nullptr) {
     const auto jobs = store.ListJobs(spec, call);
     if (!jobs.ok()) return jobs.status();
     if (static_cast<int64_t>(jobs->size()) >= kMostJobs) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "collection ", Quoted(spec.name), " has ", jobs->size(),
-          " jobs and clusterings, as many as it may; delete some"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("collection ", Quoted(spec.name), " has ", jobs->size(),
+                       " jobs and results, as many as it may; delete some"));
     }
   }
-  if (request.replace) return absl::OkStatus();
-  const auto version = store.ClusteringVersion(spec, request.name, call);
+  if (heading.replace) return absl::OkStatus();
+  const auto version =
+      store.ResultVersion(spec, heading.kind, heading.name, call);
   if (!version.ok()) return version.status();
   if (*version == 0) return absl::OkStatus();
   return absl::AlreadyExistsError(
-      absl::StrCat("collection ", Quoted(spec.name), " has a clustering ",
-                   Quoted(request.name), " already"));
+      absl::StrCat("collection ", Quoted(spec.name), " has a ",
+                   heading.kind == JobKind::kSgd ? "model " : "clustering ",
+                   Quoted(heading.name), " already"));
 }
 
 absl::StatusOr<OpenedJob> Put(const JobStore& store, CollectionSpec spec,
@@ -110,43 +173,37 @@ int64_t NextEpoch(int64_t epoch) {
   return std::max(epoch + 1, absl::ToUnixMicros(absl::Now()));
 }
 
-absl::StatusOr<OpenedJob> OpenKMeans(const JobStore& store,
-                                     const Limits& limits,
-                                     KMeansRequest request,
-                                     const std::string& owner,
-                                     const CallContext& call) {
-  auto spec = store.Find(request.collection, call);
+absl::StatusOr<OpenedJob> OpenJob(const JobStore& store, const Limits& limits,
+                                  JobRequest request, const std::string& owner,
+                                  const CallContext& call) {
+  const Heading heading = HeadingOf(request);
+  auto spec = store.Find(heading.collection, call);
   if (!spec.ok()) return spec.status();
-  absl::Status status = TakeInitial(store, *spec, call, &request);
+  absl::Status status = std::visit(
+      [&](auto& r) { return Prepare(store, *spec, limits, call, &r); },
+      request);
   if (!status.ok()) return status;
-  request.options.metric = spec->metric;
-  request.options.dimension = spec->dimension;
-  status = CheckRequest(request, limits);
-  if (!status.ok()) return status;
-  const auto there = store.ReadJob(*spec, request.name, call);
+  const auto there = store.ReadJob(*spec, heading.name, call);
   if (!there.ok() &&
       (!absl::IsNotFound(there.status()) || ShardOf(there.status()))) {
     return there.status();
   }
-  status = CheckName(store, *spec, request,
+  status = CheckName(store, *spec, heading,
                      there.ok() ? &there->record.info : nullptr, call);
   if (!status.ok()) return status;
 
   JobRecord record;
   record.info.collection = spec->name;
-  record.info.name = request.name;
+  record.info.name = heading.name;
+  record.info.kind = heading.kind;
   record.info.epoch = NextEpoch(there.ok() ? there->record.info.epoch : 0);
   record.info.owner = owner;
-  if (!request.options.given.empty()) {
-    // Too large for a record: they go into a checkpoint of the beginning.
-    const auto job = KMeansJob::Create(request.options, 1);
-    if (!job.ok()) return job.status();
-    const auto blob =
-        store.SaveBlob(*spec, absl::StrCat("job/", request.name),
-                       EncodeKMeansCheckpoint(job->Checkpoint()), call);
-    if (!blob.ok()) return blob.status();
-    record.checkpoint = *blob;
-    request.options.given.clear();
+  if (auto* kmeans = std::get_if<KMeansRequest>(&request)) {
+    auto given = TakeGiven(store, *spec, call, kmeans);
+    if (!given.ok()) return given.status();
+    record.checkpoint = *std::move(given);
+  } else {
+    record.info.last = SgdReport();
   }
   record.request = std::move(request);
   return Put(store, *std::move(spec), std::move(record),

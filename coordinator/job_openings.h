@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/call.h"
-#include "api/clustering.h"
 #include "api/collection.h"
+#include "api/job_info.h"
 #include "api/limits.h"
 #include "coordinator/job_store.h"
 
@@ -27,11 +27,9 @@ struct OpenedJob {
 int64_t NextEpoch(int64_t epoch);
 
 // Writes the record of a new job. Errors of Jobs::Train.
-absl::StatusOr<OpenedJob> OpenKMeans(const JobStore& store,
-                                     const Limits& limits,
-                                     KMeansRequest request,
-                                     const std::string& owner,
-                                     const CallContext& call);
+absl::StatusOr<OpenedJob> OpenJob(const JobStore& store, const Limits& limits,
+                                  JobRequest request, const std::string& owner,
+                                  const CallContext& call);
 
 // Makes `owner` the owner of a job that stands still, or runs elsewhere. Errors
 // of Jobs::Resume.

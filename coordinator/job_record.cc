@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "training/byte_archive.h"
 #include "training/kmeans_checkpoint.h"
+#include "training/sgd_checkpoint.h"
+#include "training/sgd_model.h"
 
 namespace coterie {
 namespace {
@@ -104,6 +106,20 @@ void Fields(Archive& archive, Self& r) {
 }
 
 template <typename Archive, typename Self>
+requires Is<Self, SgdRequest>
+void Fields(Archive& archive, Self& r) {
+  archive(r.collection, r.name, r.options, r.filter, r.label_attribute,
+          r.skip_missing, r.threads, r.checkpoint_every, r.report_every,
+          r.replace);
+}
+
+template <typename Archive, typename Self>
+requires Is<Self, SgdReport>
+void Fields(Archive& archive, Self& r) {
+  archive(r.progress, r.global_batch, r.shards, r.staleness, r.cost, r.seconds);
+}
+
+template <typename Archive, typename Self>
 requires Is<Self, BlobRef>
 void Fields(Archive& archive, Self& b) {
   archive(b.generation, b.bytes, b.checksum);
@@ -141,6 +157,15 @@ void Fields(Archive& archive, Self& c) {
   archive(c.collection, c.name, c.metric, c.dimension, c.rows, c.rows_missing,
           c.seed, c.result, c.labelled, c.seconds, c.bytes_sent,
           c.bytes_received, c.warnings);
+}
+
+template <typename Archive, typename Self>
+requires Is<Self, TrainedModel>
+void Fields(Archive& archive, Self& m) {
+  archive(m.collection, m.name, m.model, m.parameters, m.stop, m.last, m.rows,
+          m.rows_missing, m.seed, m.workers, m.first_step, m.smoothness,
+          m.block_fraction, m.seconds, m.bytes_sent, m.bytes_received,
+          m.warnings);
 }
 
 namespace {
@@ -186,6 +211,21 @@ absl::StatusOr<Clustering> DecodeClustering(absl::string_view bytes) {
     return absl::DataLossError("clustering: its centres do not fit its size");
   }
   return clustering;
+}
+
+std::string EncodeTrainedModel(const TrainedModel& model) {
+  return Encode(model);
+}
+
+absl::StatusOr<TrainedModel> DecodeTrainedModel(absl::string_view bytes) {
+  auto model = Decode<TrainedModel>("model", bytes);
+  if (!model.ok()) return model;
+  if (!ValidateSgdModel(model->model).ok() ||
+      static_cast<int64_t>(model->parameters.size()) !=
+          SgdParameters(model->model)) {
+    return absl::DataLossError("model: its parameters do not fit its shape");
+  }
+  return model;
 }
 
 std::string EncodeBlobRef(const BlobRef& blob) { return Encode(blob); }

@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "api/clustering.h"
+#include "api/job_info.h"
+#include "api/training.h"
 
 namespace coterie {
 
@@ -29,9 +31,9 @@ struct BlobRef {
 // `epoch` last is its owner.
 struct JobRecord {
   JobInfo info;  // without collection, name and age
-  KMeansRequest request;
+  JobRequest request;
   BlobRef checkpoint;
-  int64_t rows_missing = 0;
+  int64_t rows_missing = 0;  // without weight or label
   // Of all owners so far.
   double seconds = 0;
   int64_t bytes_sent = 0;
@@ -47,6 +49,10 @@ absl::StatusOr<Clustering> DecodeClustering(absl::string_view bytes);
 // What people should know of a result.
 std::vector<std::string> WarningsOf(const KMeansOptions& options,
                                     const Clustering& clustering);
+
+// Parameters included.
+std::string EncodeTrainedModel(const TrainedModel& model);
+absl::StatusOr<TrainedModel> DecodeTrainedModel(absl::string_view bytes);
 
 std::string EncodeBlobRef(const BlobRef& blob);
 absl::StatusOr<BlobRef> DecodeBlobRef(absl::string_view bytes);

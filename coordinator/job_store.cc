@@ -4,6 +4,7 @@
 #include <optional>
 #include <random>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -19,8 +20,11 @@ namespace {
 std::string JobKey(absl::string_view name) {
   return absl::StrCat("job/", name);
 }
-std::string ClusteringKey(absl::string_view name) {
-  return absl::StrCat("clustering/", name);
+std::string ResultKey(JobKind kind, absl::string_view name) {
+  return absl::StrCat(kind == JobKind::kSgd ? "model/" : "clustering/", name);
+}
+absl::string_view ResultWord(JobKind kind) {
+  return kind == JobKind::kSgd ? "model" : "clustering";
 }
 std::string BlobPrefix(absl::string_view owner) {
   return absl::StrCat("blob/", owner, "/");
@@ -202,21 +206,28 @@ absl::Status JobStore::DropBlobs(const CollectionSpec& spec,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> JobStore::ClusteringVersion(
-    const CollectionSpec& spec, const std::string& name,
-    const CallContext& call) const {
-  const auto head = ReadOne(spec, ClusteringKey(name), call);
+absl::StatusOr<int64_t> JobStore::ResultVersion(const CollectionSpec& spec,
+                                                JobKind kind,
+                                                const std::string& name,
+                                                const CallContext& call) const {
+  const auto head = ReadOne(spec, ResultKey(kind, name), call);
   if (absl::IsNotFound(head.status()) && !ShardOf(head.status())) return 0;
   if (!head.ok()) return head.status();
   return head->version;
 }
 
-absl::Status JobStore::PutClustering(const CollectionSpec& spec,
-                                     const Clustering& clustering,
-                                     int64_t expected,
-                                     const CallContext& call) const {
-  const std::string owner = ClusteringKey(clustering.name);
-  const auto blob = SaveBlob(spec, owner, EncodeClustering(clustering), call);
+absl::Status JobStore::PutResult(const CollectionSpec& spec,
+                                 const JobResult& result, int64_t expected,
+                                 const CallContext& call) const {
+  const auto* model = std::get_if<TrainedModel>(&result);
+  const auto* clustering = std::get_if<Clustering>(&result);
+  const std::string owner = model != nullptr
+                                ? ResultKey(JobKind::kSgd, model->name)
+                                : ResultKey(JobKind::kKMeans, clustering->name);
+  const auto blob = SaveBlob(spec, owner,
+                             model != nullptr ? EncodeTrainedModel(*model)
+                                              : EncodeClustering(*clustering),
+                             call);
   if (!blob.ok()) return blob.status();
   const auto version = Put(spec,
                            {.key = owner,
@@ -227,52 +238,77 @@ absl::Status JobStore::PutClustering(const CollectionSpec& spec,
   return DropBlobs(spec, owner, *blob, call);
 }
 
-absl::StatusOr<Clustering> JobStore::ReadClustering(
-    const CollectionSpec& spec, const std::string& name,
-    const CallContext& call) const {
-  const std::string owner = ClusteringKey(name);
+absl::StatusOr<std::string> JobStore::ReadResult(const CollectionSpec& spec,
+                                                 JobKind kind,
+                                                 const std::string& name,
+                                                 const CallContext& call,
+                                                 double* age_seconds) const {
+  const std::string owner = ResultKey(kind, name);
   const auto head = ReadOne(spec, owner, call);
   if (absl::IsNotFound(head.status()) && !ShardOf(head.status())) {
-    return NoSuch("clustering", spec, name);
+    return NoSuch(ResultWord(kind), spec, name);
   }
   if (!head.ok()) return head.status();
   const auto blob = DecodeBlobRef(head->value);
   if (!blob.ok()) return blob.status();
-  const auto bytes = LoadBlob(spec, owner, *blob, call);
+  *age_seconds = head->age_seconds;
+  return LoadBlob(spec, owner, *blob, call);
+}
+
+absl::StatusOr<Clustering> JobStore::ReadClustering(
+    const CollectionSpec& spec, const std::string& name,
+    const CallContext& call) const {
+  double age_seconds = 0;
+  const auto bytes =
+      ReadResult(spec, JobKind::kKMeans, name, call, &age_seconds);
   if (!bytes.ok()) return bytes.status();
   auto clustering = DecodeClustering(*bytes);
-  if (clustering.ok()) clustering->age_seconds = head->age_seconds;
+  if (clustering.ok()) clustering->age_seconds = age_seconds;
   return clustering;
 }
 
-absl::StatusOr<std::vector<std::string>> JobStore::ListClusterings(
-    const CollectionSpec& spec, const CallContext& call) const {
-  const auto records = Read(spec, ClusteringKey(""), false, call);
+absl::StatusOr<TrainedModel> JobStore::ReadModel(
+    const CollectionSpec& spec, const std::string& name,
+    const CallContext& call) const {
+  double age_seconds = 0;
+  const auto bytes = ReadResult(spec, JobKind::kSgd, name, call, &age_seconds);
+  if (!bytes.ok()) return bytes.status();
+  auto model = DecodeTrainedModel(*bytes);
+  if (model.ok()) model->age_seconds = age_seconds;
+  return model;
+}
+
+absl::StatusOr<std::vector<std::string>> JobStore::ListResults(
+    const CollectionSpec& spec, JobKind kind, const CallContext& call) const {
+  const auto records = Read(spec, ResultKey(kind, ""), false, call);
   if (!records.ok()) return records.status();
   std::vector<std::string> names;
   for (const StoredRecord& record : *records) {
-    names.push_back(record.key.substr(ClusteringKey("").size()));
+    names.push_back(record.key.substr(ResultKey(kind, "").size()));
   }
   return names;
 }
 
-absl::Status JobStore::DeleteClustering(const CollectionSpec& spec,
-                                        const std::string& name,
-                                        const CallContext& call) const {
-  const auto version = ClusteringVersion(spec, name, call);
+absl::Status JobStore::DeleteResult(const CollectionSpec& spec, JobKind kind,
+                                    const std::string& name,
+                                    const CallContext& call) const {
+  const auto version = ResultVersion(spec, kind, name, call);
   if (!version.ok()) return version.status();
-  const auto job = ReadJob(spec, name, call);
+  auto job = ReadJob(spec, name, call);
   if (!job.ok() && (!absl::IsNotFound(job.status()) || ShardOf(job.status()))) {
     return job.status();
   }
-  if (*version == 0 && !job.ok()) return NoSuch("clustering", spec, name);
+  // A job of this name and another kind is none of ours.
+  if (job.ok() && job->record.info.kind != kind) job = absl::NotFoundError("");
+  if (*version == 0 && !job.ok()) return NoSuch(ResultWord(kind), spec, name);
   if (job.ok() && job->record.info.state == JobState::kRunning) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", Quoted(name), " is running; cancel it first"));
   }
   if (*version != 0) {
-    const auto gone = Put(
-        spec, {.key = ClusteringKey(name), .expected_version = *version}, call);
+    const auto gone =
+        Put(spec, {.key = ResultKey(kind, name), .expected_version = *version},
+            call);
     if (!gone.ok()) return gone.status();
   }
   if (job.ok()) {
@@ -280,11 +316,11 @@ absl::Status JobStore::DeleteClustering(const CollectionSpec& spec,
         spec, {.key = JobKey(name), .expected_version = job->version}, call);
     if (!gone.ok()) return gone.status();
   }
-  for (const std::string& owner : {ClusteringKey(name), JobKey(name)}) {
-    const absl::Status dropped = DropBlobs(spec, owner, {}, call);
+  if (job.ok()) {
+    const absl::Status dropped = DropBlobs(spec, JobKey(name), {}, call);
     if (!dropped.ok()) return dropped;
   }
-  return absl::OkStatus();
+  return DropBlobs(spec, ResultKey(kind, name), {}, call);
 }
 
 }  // namespace coterie

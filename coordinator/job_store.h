@@ -1,4 +1,4 @@
-// Jobs and clusterings as they are kept: records on shard 0, changed by
+// Jobs and their results as they are kept: records on shard 0, changed by
 // compare-and-set, large things cut into several.
 //
 // Thread-safe. Calls wait for shard 0 until the call's deadline: only for
@@ -19,6 +19,8 @@
 #include "api/call.h"
 #include "api/clustering.h"
 #include "api/collection.h"
+#include "api/job_info.h"
+#include "api/training.h"
 #include "coordinator/catalogue_store.h"
 #include "coordinator/job_record.h"
 #include "coordinator/shard_client.h"
@@ -67,24 +69,26 @@ class JobStore {
   absl::Status DropBlobs(const CollectionSpec& spec, absl::string_view owner,
                          const BlobRef& keep, const CallContext& call) const;
 
-  // 0: there is none of this name.
-  absl::StatusOr<int64_t> ClusteringVersion(const CollectionSpec& spec,
-                                            const std::string& name,
-                                            const CallContext& call) const;
+  // 0: there is none of this name and kind.
+  absl::StatusOr<int64_t> ResultVersion(const CollectionSpec& spec,
+                                        JobKind kind, const std::string& name,
+                                        const CallContext& call) const;
   // ABORTED if another was stored meanwhile.
-  absl::Status PutClustering(const CollectionSpec& spec,
-                             const Clustering& clustering, int64_t expected,
-                             const CallContext& call) const;
+  absl::Status PutResult(const CollectionSpec& spec, const JobResult& result,
+                         int64_t expected, const CallContext& call) const;
   absl::StatusOr<Clustering> ReadClustering(const CollectionSpec& spec,
                                             const std::string& name,
                                             const CallContext& call) const;
+  absl::StatusOr<TrainedModel> ReadModel(const CollectionSpec& spec,
+                                         const std::string& name,
+                                         const CallContext& call) const;
   // Names, in order.
-  absl::StatusOr<std::vector<std::string>> ListClusterings(
-      const CollectionSpec& spec, const CallContext& call) const;
+  absl::StatusOr<std::vector<std::string>> ListResults(
+      const CollectionSpec& spec, JobKind kind, const CallContext& call) const;
   // With its job, unless that is running: FAILED_PRECONDITION.
-  absl::Status DeleteClustering(const CollectionSpec& spec,
-                                const std::string& name,
-                                const CallContext& call) const;
+  absl::Status DeleteResult(const CollectionSpec& spec, JobKind kind,
+                            const std::string& name,
+                            const CallContext& call) const;
 
  private:
   ShardClient& shard0() const { return *shards_->front(); }
@@ -96,6 +100,11 @@ class JobStore {
   absl::StatusOr<StoredRecord> ReadOne(const CollectionSpec& spec,
                                        const std::string& key,
                                        const CallContext& call) const;
+  // The bytes of a result, and how old they are.
+  absl::StatusOr<std::string> ReadResult(const CollectionSpec& spec,
+                                         JobKind kind, const std::string& name,
+                                         const CallContext& call,
+                                         double* age_seconds) const;
   absl::StatusOr<int64_t> Put(const CollectionSpec& spec, RecordPut put,
                               const CallContext& call) const;
 

@@ -23,7 +23,9 @@
 #include "coordinator/job_openings.h"
 #include "coordinator/job_store.h"
 #include "coordinator/kmeans_runner.h"
-#include "coordinator/point_calls.h"
+#include "coordinator/point_vectors.h"
+#include "coordinator/predict_points.h"
+#include "coordinator/sgd_runner.h"
 #include "sync/mutex.h"
 
 namespace coterie {
@@ -75,11 +77,11 @@ class Jobs::Impl {
       absl::AnyInvocable<absl::StatusOr<OpenedJob>(const CallContext& call)>;
   std::unique_ptr<JobStream> Launch(Open open, const CallContext& call);
 
-  std::unique_ptr<JobStream> Train(KMeansRequest request,
+  std::unique_ptr<JobStream> Train(JobRequest request,
                                    const CallContext& call) {
     return Launch(
         [this, request = std::move(request)](const CallContext& opening) {
-          return OpenKMeans(store_, options_.limits, request, owner_, opening);
+          return OpenJob(store_, options_.limits, request, owner_, opening);
         },
         call);
   }
@@ -114,10 +116,23 @@ class Jobs::Impl {
                                           const CallContext& call);
   void Cancel(std::string collection, std::string name, CallContext call,
               Done<JobInfo> done);
-  absl::StatusOr<std::vector<AssignedPoint>> Assign(
-      const AssignRequest& request, const CallContext& call);
+
+  // Does what needs the collection, on a thread that may wait.
+  template <typename T, typename Work>
+  void WithCollection(std::string collection, const CallContext& call,
+                      Done<T> done, Work work) {
+    desk_.Post<T>(
+        call, std::move(done),
+        [this, collection = std::move(collection), work = std::move(work),
+         bounded = Bounded(call)]() mutable -> absl::StatusOr<T> {
+          const auto spec = store_.Find(collection, bounded);
+          if (!spec.ok()) return spec.status();
+          return work(*spec, bounded);
+        });
+  }
 
   JobStore& store() { return store_; }
+  const ShardSet& shards() const { return shards_; }
   Desk& desk() { return desk_; }
 
  private:
@@ -131,7 +146,7 @@ class Jobs::Impl {
   };
 
   void Run(Running* job, Open open);
-  absl::StatusOr<Clustering> RunOpened(Running* job, Open open);
+  absl::StatusOr<JobResult> RunOpened(Running* job, Open open);
   // Joins the threads of jobs that have ended.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What runs here under this name: null if nothing does.
@@ -184,7 +199,7 @@ std::unique_ptr<JobStream> Jobs::Impl::Launch(Open open,
   return stream;
 }
 
-absl::StatusOr<Clustering> Jobs::Impl::RunOpened(Running* job, Open open) {
+absl::StatusOr<JobResult> Jobs::Impl::RunOpened(Running* job, Open open) {
   auto opened = open(Bounded({absl::InfiniteFuture(), job->cancel}));
   if (!opened.ok()) return opened.status();
   {
@@ -192,23 +207,28 @@ absl::StatusOr<Clustering> Jobs::Impl::RunOpened(Running* job, Open open) {
     job->collection = opened->spec.name;
     job->name = opened->job.record.info.name;
   }
-  KMeansRunner::Environment environment;
+  JobRunner::Environment environment;
   environment.shards = shards_;
   environment.store = &store_;
   environment.links = links_.get();
   environment.step_timeout = options_.step_timeout;
   environment.heartbeat = options_.heartbeat;
+  environment.message_bytes = options_.limits.message_bytes;
   environment.stopping = [this] { return stopping_.load(); };
-  KMeansRunner runner(
-      std::move(environment), std::move(opened->spec), std::move(opened->job),
-      job->cancel,
-      [&job](const KMeansReport& report) { job->feed->Push(report); });
-  return runner.Run();
+  const auto report = [&job](JobReport r) { job->feed->Push(std::move(r)); };
+  if (opened->job.record.info.kind == JobKind::kSgd) {
+    return SgdRunner(std::move(environment), std::move(opened->spec),
+                     std::move(opened->job), job->cancel, report)
+        .Run();
+  }
+  return KMeansRunner(std::move(environment), std::move(opened->spec),
+                      std::move(opened->job), job->cancel, report)
+      .Run();
 }
 
 void Jobs::Impl::Run(Running* job, Open open) {
   const std::shared_ptr<JobFeed> feed = job->feed;
-  absl::StatusOr<Clustering> result = RunOpened(job, std::move(open));
+  absl::StatusOr<JobResult> result = RunOpened(job, std::move(open));
   {
     MutexLock lock(&mu_);
     job->ended = true;
@@ -248,18 +268,21 @@ std::unique_ptr<JobStream> Jobs::Impl::Watch(std::string collection,
   if (here.first != nullptr) return here.first->Follow();
   // What there is to say is known once the record has been read.
   auto feed = std::make_shared<JobFeed>();
-  desk_.Post<Clustering>(
+  desk_.Post<JobResult>(
       Bounded(call),
-      [feed](absl::StatusOr<Clustering> result) {
+      [feed](absl::StatusOr<JobResult> result) {
         feed->End(std::move(result));
       },
       [this, collection = std::move(collection), name = std::move(name),
-       call = Bounded(call)]() -> absl::StatusOr<Clustering> {
+       call = Bounded(call)]() -> absl::StatusOr<JobResult> {
         const auto info = Get(collection, name, call);
         if (!info.ok()) return info.status();
         if (info->state == JobState::kDone) {
           const auto spec = store_.Find(collection, call);
           if (!spec.ok()) return spec.status();
+          if (info->kind == JobKind::kSgd) {
+            return store_.ReadModel(*spec, name, call);
+          }
           return store_.ReadClustering(*spec, name, call);
         }
         if (info->state != JobState::kRunning) return info->status;
@@ -337,37 +360,6 @@ void Jobs::Impl::Cancel(std::string collection, std::string name,
   });
 }
 
-absl::StatusOr<std::vector<AssignedPoint>> Jobs::Impl::Assign(
-    const AssignRequest& request, const CallContext& call) {
-  const auto spec = store_.Find(request.collection, call);
-  if (!spec.ok()) return spec.status();
-  const auto clustering =
-      store_.ReadClustering(*spec, request.clustering, call);
-  if (!clustering.ok()) return clustering.status();
-  if (request.ids.empty()) {
-    return NearestClusters(*clustering, request.vectors, request.top_m, call);
-  }
-  GetRequest get;
-  get.collection = spec->name;
-  get.number = spec->number;
-  get.ids = request.ids;
-  get.with_vectors = true;
-  const auto found = Await<OwnersGetReply>([&](Done<OwnersGetReply> done) {
-    GetFromOwners(shards_, *spec, get, call, std::move(done));
-  });
-  if (!found.ok()) return found.status();
-  // Found points are in the order asked; an id without one has no vector.
-  std::vector<std::vector<float>> vectors(request.ids.size());
-  size_t next = 0;
-  for (size_t i = 0; i < request.ids.size(); ++i) {
-    if (next < found->reply.points.size() &&
-        found->reply.points[next].id == request.ids[i]) {
-      vectors[i] = found->reply.points[next++].vector;
-    }
-  }
-  return NearestClusters(*clustering, vectors, request.top_m, call);
-}
-
 // --- Jobs -------------------------------------------------------------------
 
 Jobs::Jobs(ShardSet shards, std::shared_ptr<CatalogueStore> catalogue,
@@ -376,8 +368,7 @@ Jobs::Jobs(ShardSet shards, std::shared_ptr<CatalogueStore> catalogue,
                                    std::move(links), std::move(options))) {}
 Jobs::~Jobs() = default;
 
-std::unique_ptr<JobStream> Jobs::Train(KMeansRequest request,
-                                       CallContext call) {
+std::unique_ptr<JobStream> Jobs::Train(JobRequest request, CallContext call) {
   return impl_->Train(std::move(request), call);
 }
 
@@ -416,39 +407,43 @@ void Jobs::Cancel(std::string collection, std::string name, CallContext call,
 
 void Jobs::GetClustering(std::string collection, std::string name,
                          CallContext call, Done<Clustering> done) {
-  impl_->desk().Post<Clustering>(
-      call, std::move(done),
-      [impl = impl_.get(), collection = std::move(collection),
-       name = std::move(name),
-       call = Bounded(call)]() -> absl::StatusOr<Clustering> {
-        const auto spec = impl->store().Find(collection, call);
-        if (!spec.ok()) return spec.status();
-        return impl->store().ReadClustering(*spec, name, call);
+  impl_->WithCollection<Clustering>(
+      std::move(collection), call, std::move(done),
+      [impl = impl_.get(), name = std::move(name)](const CollectionSpec& spec,
+                                                   const CallContext& bounded) {
+        return impl->store().ReadClustering(spec, name, bounded);
       });
 }
 
-void Jobs::ListClusterings(std::string collection, CallContext call,
-                           Done<std::vector<std::string>> done) {
-  impl_->desk().Post<std::vector<std::string>>(
-      call, std::move(done),
-      [impl = impl_.get(), collection = std::move(collection),
-       call = Bounded(call)]() -> absl::StatusOr<std::vector<std::string>> {
-        const auto spec = impl->store().Find(collection, call);
-        if (!spec.ok()) return spec.status();
-        return impl->store().ListClusterings(*spec, call);
+void Jobs::GetModel(std::string collection, std::string name, CallContext call,
+                    Done<TrainedModel> done) {
+  impl_->WithCollection<TrainedModel>(
+      std::move(collection), call, std::move(done),
+      [impl = impl_.get(), name = std::move(name)](const CollectionSpec& spec,
+                                                   const CallContext& bounded) {
+        return impl->store().ReadModel(spec, name, bounded);
       });
 }
 
-void Jobs::DeleteClustering(std::string collection, std::string name,
-                            CallContext call, Done<bool> done) {
-  impl_->desk().Post<bool>(
-      call, std::move(done),
-      [impl = impl_.get(), collection = std::move(collection),
-       name = std::move(name), call = Bounded(call)]() -> absl::StatusOr<bool> {
-        const auto spec = impl->store().Find(collection, call);
-        if (!spec.ok()) return spec.status();
+void Jobs::ListResults(JobKind kind, std::string collection, CallContext call,
+                       Done<std::vector<std::string>> done) {
+  impl_->WithCollection<std::vector<std::string>>(
+      std::move(collection), call, std::move(done),
+      [impl = impl_.get(), kind](const CollectionSpec& spec,
+                                 const CallContext& bounded) {
+        return impl->store().ListResults(spec, kind, bounded);
+      });
+}
+
+void Jobs::DeleteResult(JobKind kind, std::string collection, std::string name,
+                        CallContext call, Done<bool> done) {
+  impl_->WithCollection<bool>(
+      std::move(collection), call, std::move(done),
+      [impl = impl_.get(), kind, name = std::move(name)](
+          const CollectionSpec& spec,
+          const CallContext& bounded) -> absl::StatusOr<bool> {
         const absl::Status gone =
-            impl->store().DeleteClustering(*spec, name, call);
+            impl->store().DeleteResult(spec, kind, name, bounded);
         if (!gone.ok()) return gone;
         return true;
       });
@@ -456,10 +451,35 @@ void Jobs::DeleteClustering(std::string collection, std::string name,
 
 void Jobs::Assign(AssignRequest request, CallContext call,
                   Done<std::vector<AssignedPoint>> done) {
-  impl_->desk().Post<std::vector<AssignedPoint>>(
-      call, std::move(done),
-      [impl = impl_.get(), request = std::move(request), call = Bounded(call)] {
-        return impl->Assign(request, call);
+  impl_->WithCollection<std::vector<AssignedPoint>>(
+      request.collection, call, std::move(done),
+      [impl = impl_.get(), request](const CollectionSpec& spec,
+                                    const CallContext& bounded)
+          -> absl::StatusOr<std::vector<AssignedPoint>> {
+        const auto clustering =
+            impl->store().ReadClustering(spec, request.clustering, bounded);
+        if (!clustering.ok()) return clustering.status();
+        const auto vectors = PointVectors(impl->shards(), spec, request.ids,
+                                          request.vectors, bounded);
+        if (!vectors.ok()) return vectors.status();
+        return NearestClusters(*clustering, *vectors, request.top_m, bounded);
+      });
+}
+
+void Jobs::Predict(PredictRequest request, CallContext call,
+                   Done<std::vector<Prediction>> done) {
+  impl_->WithCollection<std::vector<Prediction>>(
+      request.collection, call, std::move(done),
+      [impl = impl_.get(), request](const CollectionSpec& spec,
+                                    const CallContext& bounded)
+          -> absl::StatusOr<std::vector<Prediction>> {
+        const auto model =
+            impl->store().ReadModel(spec, request.model, bounded);
+        if (!model.ok()) return model.status();
+        const auto vectors = PointVectors(impl->shards(), spec, request.ids,
+                                          request.vectors, bounded);
+        if (!vectors.ok()) return vectors.status();
+        return Predictions(*model, *vectors, bounded);
       });
 }
 

@@ -21,7 +21,9 @@
 #include "absl/time/time.h"
 #include "api/call.h"
 #include "api/clustering.h"
+#include "api/job_info.h"
 #include "api/limits.h"
+#include "api/training.h"
 #include "coordinator/catalogue_store.h"
 #include "coordinator/link_models.h"
 #include "coordinator/shard_client.h"
@@ -60,10 +62,10 @@ class Jobs {
 
   // Begins a job and follows it. When the call is cancelled or its deadline
   // passes, so is the job, with a checkpoint. INVALID_ARGUMENT naming the
-  // option; ALREADY_EXISTS if there is a clustering of this name and `replace`
-  // is not set; FAILED_PRECONDITION if a job of this name runs;
+  // option; ALREADY_EXISTS if there is a result of this name and kind and
+  // `replace` is not set; FAILED_PRECONDITION if a job of this name runs;
   // RESOURCE_EXHAUSTED if as many run here as may; and whatever ends the job.
-  std::unique_ptr<JobStream> Train(KMeansRequest request, CallContext call);
+  std::unique_ptr<JobStream> Train(JobRequest request, CallContext call);
   // Goes on with a job from its checkpoint, whoever ran it; one that still runs
   // is taken from its owner. FAILED_PRECONDITION for one that is done or
   // failed.
@@ -87,14 +89,19 @@ class Jobs {
 
   void GetClustering(std::string collection, std::string name, CallContext call,
                      Done<Clustering> done);
-  void ListClusterings(std::string collection, CallContext call,
-                       Done<std::vector<std::string>> done);
+  void GetModel(std::string collection, std::string name, CallContext call,
+                Done<TrainedModel> done);
+  // Names of clusterings or models.
+  void ListResults(JobKind kind, std::string collection, CallContext call,
+                   Done<std::vector<std::string>> done);
   // With its job. FAILED_PRECONDITION while that runs.
-  void DeleteClustering(std::string collection, std::string name,
-                        CallContext call, Done<bool> done);
+  void DeleteResult(JobKind kind, std::string collection, std::string name,
+                    CallContext call, Done<bool> done);
   // One element for each id or vector.
   void Assign(AssignRequest request, CallContext call,
               Done<std::vector<AssignedPoint>> done);
+  void Predict(PredictRequest request, CallContext call,
+               Done<std::vector<Prediction>> done);
 
  private:
   class Impl;

@@ -21,40 +21,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "api/call.h"
 #include "api/clustering.h"
 #include "api/collection.h"
-#include "coordinator/job_record.h"
-#include "coordinator/job_store.h"
-#include "coordinator/link_models.h"
-#include "coordinator/shard_asker.h"
-#include "coordinator/shard_client.h"
+#include "coordinator/job_runner.h"
 #include "training/kmeans_job.h"
 
 namespace coterie {
 
-class KMeansRunner {
+class KMeansRunner final : public JobRunner {
  public:
-  struct Environment {
-    ShardSet shards;
-    const JobStore* store = nullptr;
-    LinkModels* links = nullptr;
-    // For one step, with all repeats, and for one read or write of a record.
-    absl::Duration step_timeout = absl::Minutes(10);
-    absl::Duration record_timeout = absl::Seconds(30);
-    // At least every so often the record is written, so that others see the
-    // job alive.
-    absl::Duration heartbeat = absl::Seconds(10);
-    // Whether a cancellation is the coordinator's end, not a request.
-    std::function<bool()> stopping = nullptr;
-  };
-
   // `job` is the job's record, RUNNING and this runner's. `report` is called
   // after each iteration.
   KMeansRunner(Environment environment, CollectionSpec spec,
@@ -86,38 +68,20 @@ class KMeansRunner {
   absl::Status Note();
   KMeansReport TakeReport();
   absl::Status SaveCheckpoint();
-  // Writes the record by compare-and-set. ABORTED: the job is another's.
-  absl::Status TryPutRecord();
-  absl::Status PutRecord();
-  // Calls `write` again while shard 0 does not answer, a step's time at most.
-  absl::Status Patiently(absl::FunctionRef<absl::Status()> write) const;
+  bool SaveUnfinished() override;
   absl::StatusOr<int64_t> WriteLabels();
   absl::StatusOr<Clustering> Finish(int64_t clustering_version,
                                     int64_t labelled);
-  void EndOnShards();
-  void WriteOutcome(const absl::Status& status);
 
-  CallContext RecordCall() const;
-  JobRef Ref() const;
-  int32_t shards() const {
-    return static_cast<int32_t>(environment_.shards->size());
-  }
-  ShardClient& shard(int32_t i) const {
-    return *(*environment_.shards)[static_cast<size_t>(i)];
+  const KMeansRequest& request() const {
+    return std::get<KMeansRequest>(record().request);
   }
 
-  const Environment environment_;
-  const CollectionSpec spec_;
-  JobRecord record_;
-  int64_t version_;
-  const std::shared_ptr<const CancelToken> cancel_;
   const std::function<void(const KMeansReport&)> report_;
-  const ShardAsker ask_;
 
   std::optional<KMeansJob> job_;
   int64_t reported_ = 0;  // entries of the job's progress
   int restarts_ = 0;      // since all shards answered a step
-  absl::Time written_ = absl::InfinitePast();  // the record
   // Since the last report.
   absl::Time since_;
   CommunicationCost cost_;

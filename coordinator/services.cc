@@ -7,6 +7,7 @@
 #include "coordinator/collection_service.h"
 #include "coordinator/point_service.h"
 #include "coordinator/search_service.h"
+#include "coordinator/training_service.h"
 
 namespace coterie {
 namespace {
@@ -19,12 +20,13 @@ class AllServices final : public Services {
         points_(slot, options),
         search_(slot, options),
         clusterings_(slot, options),
+        training_(slot, options),
         jobs_(slot, options),
         cluster_(slot, options, std::move(version)) {}
 
   std::vector<grpc::Service*> all() override {
-    return {&collections_, &points_, &search_,
-            &clusterings_, &jobs_,   &cluster_};
+    return {&collections_, &points_, &search_, &clusterings_,
+            &training_,    &jobs_,   &cluster_};
   }
 
  private:
@@ -32,6 +34,7 @@ class AllServices final : public Services {
   CoordinatorPointService points_;
   CoordinatorSearchService search_;
   CoordinatorClusteringService clusterings_;
+  CoordinatorTrainingService training_;
   CoordinatorJobService jobs_;
   CoordinatorClusterService cluster_;
 };

@@ -84,30 +84,33 @@ class ShardAsker {
     }
   }
 
-  // Asks every shard until it has answered; those that do not answer or are
-  // busy again and again until the time is up. CANCELLED on request; the first
-  // other error, naming its shard.
+  // Asks each of these shards until it has answered, those that do not answer
+  // or are busy again and again until the time is up; replies in order.
+  // CANCELLED on request; the first other error, naming its shard.
   template <typename T>
-  absl::StatusOr<std::vector<T>> Insist(absl::Duration timeout,
+  absl::StatusOr<std::vector<T>> Insist(const std::vector<int32_t>& shards,
+                                        absl::Duration timeout,
                                         const Call<T>& call) const {
     const absl::Time deadline = absl::Now() + timeout;
-    std::vector<T> all(shards_->size());
-    std::vector<int32_t> waiting(all.size());
-    std::iota(waiting.begin(), waiting.end(), 0);
+    std::vector<T> all(shards.size());
+    std::vector<size_t> waiting(all.size());
+    std::iota(waiting.begin(), waiting.end(), size_t{0});
     for (int attempt = 0; !waiting.empty(); ++attempt) {
       if (attempt > 0 && !Pause(attempt)) {
         return absl::CancelledError("the job was cancelled");
       }
-      std::vector<absl::StatusOr<T>> replies = Once<T>(waiting, call, deadline);
-      std::vector<int32_t> again;
+      std::vector<int32_t> asked;
+      for (const size_t i : waiting) asked.push_back(shards[i]);
+      std::vector<absl::StatusOr<T>> replies = Once<T>(asked, call, deadline);
+      std::vector<size_t> again;
       for (size_t i = 0; i < replies.size(); ++i) {
         if (replies[i].ok()) {
-          all[static_cast<size_t>(waiting[i])] = *std::move(replies[i]);
+          all[waiting[i]] = *std::move(replies[i]);
         } else if (WorthAskingAgain(replies[i].status()) &&
                    absl::Now() < deadline) {
           again.push_back(waiting[i]);
         } else {
-          return WithShard(replies[i].status(), waiting[i]);
+          return WithShard(replies[i].status(), asked[i]);
         }
       }
       waiting = std::move(again);
@@ -115,18 +118,21 @@ class ShardAsker {
     return all;
   }
 
-  // Waits, each time twice as long, 40 ms to 1 s; false if the job is cancelled
-  // meanwhile.
+  // How long to wait after so many attempts: each time twice as long, 40 ms to
+  // 1 s.
+  static absl::Duration PauseAfter(int attempts) {
+    return std::min(absl::Seconds(1),
+                    absl::Milliseconds(20) * (1 << std::min(attempts, 10)));
+  }
+
+  // Waits for so long; false if the job is cancelled meanwhile.
   bool Pause(int attempt) const {
     struct Sleep {
       Mutex mu;
       CondVar woken;
       bool over ABSL_GUARDED_BY(mu) = false;
     } sleep;
-    const absl::Time end =
-        absl::Now() +
-        std::min(absl::Seconds(1),
-                 absl::Milliseconds(20) * (1 << std::min(attempt, 10)));
+    const absl::Time end = absl::Now() + PauseAfter(attempt);
     const CancelCallback callback(cancel_, [&sleep] {
       MutexLock lock(&sleep.mu);
       sleep.over = true;

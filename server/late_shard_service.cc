@@ -87,6 +87,11 @@ class LateService final : public Callbacks {
                                        v1::JobStepResponse* response) override {
     return Pass(&Callbacks::KMeansStep, context, request, response);
   }
+  grpc::ServerUnaryReactor* SgdStep(Context* context,
+                                    const v1::JobStepRequest* request,
+                                    v1::JobStepResponse* response) override {
+    return Pass(&Callbacks::SgdStep, context, request, response);
+  }
   grpc::ServerUnaryReactor* LabelRows(
       Context* context, const v1::LabelRowsRequest* request,
       v1::LabelRowsResponse* response) override {

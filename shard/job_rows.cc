@@ -1,5 +1,6 @@
 #include "shard/job_rows.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -49,6 +50,8 @@ class JobRows::Walk {
     for (const std::string& name : attributes_) {
       const std::optional<double> value = NumberOf(attributes, name);
       if (!value.has_value()) {
+        rows_->first_missing_ =
+            rows_->missing_ == 0 ? id : std::min(rows_->first_missing_, id);
         ++rows_->missing_;
         return;
       }
@@ -98,7 +101,8 @@ absl::StatusOr<std::unique_ptr<JobRows>> JobRows::Select(
       absl::StrAppend(&names, names.empty() ? "'" : ", '", name, "'");
     }
     return absl::FailedPreconditionError(
-        absl::StrCat(rows->missing_, " rows have no number as attribute ",
+        absl::StrCat(rows->missing_, " rows, first point ",
+                     rows->first_missing_, ", have no number as attribute ",
                      names, "; skip_missing leaves them out"));
   }
   return rows;

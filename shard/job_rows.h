@@ -32,10 +32,11 @@ class JobRows {
  public:
   // Rows of the view that `filter` admits, with the numeric attributes named. A
   // row that lacks one (or has it as no number) is left out and counted if
-  // `skip_missing`; otherwise FAILED_PRECONDITION naming the attribute and how
-  // many rows lack it. Without filter and attributes nothing is read.
-  // CANCELLED or DEADLINE_EXCEEDED soon after the call ends; DATA_LOSS if the
-  // records are not those of the view. O(rows x (log rows + conditions)).
+  // `skip_missing`; otherwise FAILED_PRECONDITION naming the attribute, how
+  // many rows lack it, and the least id of them. Without filter and attributes
+  // nothing is read. CANCELLED or DEADLINE_EXCEEDED soon after the call ends;
+  // DATA_LOSS if the records are not those of the view.
+  // O(rows x (log rows + conditions)).
   static absl::StatusOr<std::unique_ptr<JobRows>> Select(
       RecordStore* store, const ReadView& view, const Filter& filter,
       absl::Span<const std::string> attributes, bool skip_missing,
@@ -57,6 +58,7 @@ class JobRows {
       live_;  // by segment; empty: the snapshot's
   int64_t rows_ = 0;
   int64_t missing_ = 0;
+  PointId first_missing_ = 0;  // if any are
 };
 
 }  // namespace coterie

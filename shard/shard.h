@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -133,6 +134,11 @@ class Shard {
   // queue in a class of their own.
   void BeginJob(JobBegin begin, CallContext call, Done<JobBegun> done);
   void StepJob(JobStep step, CallContext call, Done<JobAnswer> done);
+  // The same for a step that is kSgd, whatever it says.
+  void StepSgdJob(JobStep step, CallContext call, Done<JobAnswer> done) {
+    step.kind = JobKind::kSgd;
+    StepJob(std::move(step), std::move(call), std::move(done));
+  }
   void LabelRows(JobLabel label, CallContext call, Done<JobLabelled> done);
   void EndJob(JobRef job, CallContext call, Done<bool> done);
   void ReadRecords(RecordsRequest request, CallContext call,

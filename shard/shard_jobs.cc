@@ -11,6 +11,7 @@
 #include "api/stopwatch.h"
 #include "shard/job_rows.h"
 #include "shard/kmeans_work.h"
+#include "shard/sgd_work.h"
 
 namespace coterie {
 namespace {
@@ -28,6 +29,7 @@ std::string NameOf(const std::string& name, int64_t epoch) {
 struct ShardJobs::Job {
   Key key;
   int64_t epoch = 0;
+  JobKind kind = JobKind::kKMeans;
   absl::Duration lease;
   int32_t threads = 0;
   int64_t bytes = 0;
@@ -71,7 +73,8 @@ absl::Status ShardJobs::MakeRoom(const JobBegin& begin, int64_t rows,
                       kRetry);
   }
   const int64_t least =
-      kMessagesPerJob * options_.message_bytes + rows * kKMeansRowBytes;
+      kMessagesPerJob * options_.message_bytes +
+      rows * (begin.kind == JobKind::kSgd ? kSgdRowBytes : kKMeansRowBytes);
   const int64_t free = options_.memory_bytes - memory_bytes_;
   if (least > options_.memory_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -122,6 +125,7 @@ absl::StatusOr<std::shared_ptr<ShardJobs::Job>> ShardJobs::Claim(
   if (!room.ok()) return room;
   job->key = key;
   job->epoch = begin.job.epoch;
+  job->kind = begin.kind;
   job->lease = begin.lease;
   job->threads = begin.threads;
   jobs_[key] = job;
@@ -169,14 +173,19 @@ absl::Status ShardJobs::Build(const JobBegin& begin, const ReadView& view,
                               const CallContext& call, Job* job) {
   if (job->rows == nullptr) {
     std::vector<std::string> attributes;
-    if (!begin.weight_attribute.empty()) {
-      attributes.push_back(begin.weight_attribute);
+    for (const std::string* name :
+         {&begin.weight_attribute, &begin.label_attribute}) {
+      if (!name->empty()) attributes.push_back(*name);
     }
     auto rows = JobRows::Select(store_, view, begin.filter, attributes,
                                 begin.skip_missing, call);
     if (!rows.ok()) return rows.status();
     job->begun = {view.sequence, (*rows)->rows(), (*rows)->missing()};
     job->rows = *std::move(rows);
+  }
+  if (begin.kind == JobKind::kSgd) {
+    job->work = MakeSgdWork(view.rows->spec(), job->rows, job->row_bytes);
+    return absl::OkStatus();
   }
   auto work = MakeKMeansWork(view.rows->spec(), job->rows, job->row_bytes);
   if (!work.ok()) return work.status();
@@ -203,6 +212,12 @@ absl::StatusOr<JobAnswer> ShardJobs::Step(const JobStep& step,
                                           const CallContext& call) {
   auto job = Hold({step.job.number, step.job.name}, step.job.epoch);
   if (!job.ok()) return job.status();
+  if ((*job)->kind != step.kind) {
+    Release(*job);
+    return absl::InvalidArgumentError(
+        absl::StrCat(NameOf(step.job.name, step.job.epoch),
+                     " is not of the kind that the step is for"));
+  }
   StepThreads used = threads;
   if ((*job)->threads > 0 && (*job)->threads < threads.count) {
     used.count = (*job)->threads;

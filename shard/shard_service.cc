@@ -68,6 +68,12 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
     return Serve("ShardService/KMeansStep", kJobDeadline, &Shard::StepJob,
                  context, request, response);
   }
+  grpc::ServerUnaryReactor* SgdStep(grpc::CallbackServerContext* context,
+                                    const v1::JobStepRequest* request,
+                                    v1::JobStepResponse* response) override {
+    return Serve("ShardService/SgdStep", kJobDeadline, &Shard::StepSgdJob,
+                 context, request, response);
+  }
   grpc::ServerUnaryReactor* LabelRows(
       grpc::CallbackServerContext* context, const v1::LabelRowsRequest* request,
       v1::LabelRowsResponse* response) override {

@@ -153,7 +153,7 @@ TEST(Clusterings, AreKeptListedAndGoneOnWith) {
   const auto list = [&] {
     return Await<std::vector<std::string>>(
         [&](Done<std::vector<std::string>> done) {
-          jobs.ListClusterings("c", {}, std::move(done));
+          jobs.ListResults(JobKind::kKMeans, "c", {}, std::move(done));
         });
   };
   EXPECT_THAT(*list(), ElementsAre("result", "warm"));
@@ -167,7 +167,7 @@ TEST(Clusterings, AreKeptListedAndGoneOnWith) {
   EXPECT_EQ(all->at(1).state, JobState::kDone);
   const auto drop = [&] {
     return Await<bool>([&](Done<bool> done) {
-      jobs.DeleteClustering("c", "result", {}, std::move(done));
+      jobs.DeleteResult(JobKind::kKMeans, "c", "result", {}, std::move(done));
     });
   };
   EXPECT_TRUE(drop().ok());
