@@ -30,6 +30,7 @@ constexpr char kExamples[] = R"(A first session, with coteried running:
   coterie search words --near king --show word
   coterie search words --near king --profile
   coterie kmeans words -k 50 --show word
+  coterie train a1a --label label --workers 20
   coterie describe
 
 Each command has its own help with examples: coterie search --help
@@ -62,6 +63,9 @@ std::vector<Registered> RegisterCommands(CLI::App* app) {
   commands.push_back(NewHealthCommand());
   commands.push_back(NewKMeansCommand());
   commands.push_back(NewAssignCommand());
+  commands.push_back(NewTrainCommand());
+  commands.push_back(NewPredictCommand());
+  commands.push_back(NewModelsCommand());
   commands.push_back(NewJobsCommand());
   std::vector<Registered> registered;
   for (std::unique_ptr<Command>& command : commands) {

@@ -45,6 +45,9 @@ std::unique_ptr<Command> NewHealthCommand();
 std::unique_ptr<Command> NewKMeansCommand();
 std::unique_ptr<Command> NewAssignCommand();
 std::unique_ptr<Command> NewJobsCommand();
+std::unique_ptr<Command> NewTrainCommand();
+std::unique_ptr<Command> NewModelsCommand();
+std::unique_ptr<Command> NewPredictCommand();
 
 }  // namespace coterie
 

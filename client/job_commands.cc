@@ -15,6 +15,7 @@
 #include "client/kmeans_output.h"
 #include "client/numbers.h"
 #include "client/point_text.h"
+#include "client/sgd_output.h"
 #include "client/table.h"
 
 namespace coterie {
@@ -74,6 +75,12 @@ class JobsCommand : public Command {
  private:
   absl::Status Follow(Session* session) const {
     session->set_default_timeout(absl::Hours(24));
+    v1::GetJobRequest asked;
+    asked.set_collection(collection_);
+    asked.set_name(name_);
+    const auto job = session->Call(
+        session->stubs().jobs, &v1::JobService::StubInterface::GetJob, asked);
+    if (!job.ok()) return job.status();
     grpc::ClientContext context;
     session->Prepare(&context);
     std::unique_ptr<grpc::ClientReaderInterface<v1::JobEvent>> reader;
@@ -88,8 +95,18 @@ class JobsCommand : public Command {
       request.set_name(name_);
       reader = session->stubs().jobs->ResumeJob(&context, request);
     }
-    const auto result = FollowAndShow(
-        *session, absl::StrCat(collection_, " ", name_), reader.get());
+    const std::string label = absl::StrCat(collection_, " ", name_);
+    if (job->job().kind() == v1::SGD_TRAINING) {
+      const auto run = FollowSgdAndShow(*session, label, reader.get());
+      if (!run.ok()) return run.status();
+      if (session->json()) {
+        session->PrintJson(run->model);
+      } else {
+        PrintModel(*session, run->model);
+      }
+      return absl::OkStatus();
+    }
+    const auto result = FollowAndShow(*session, label, reader.get());
     if (!result.ok()) return result.status();
     if (session->json()) {
       session->PrintJson(*result);
@@ -111,13 +128,34 @@ class JobsCommand : public Command {
   }
 
   absl::Status Delete(const Session& session) const {
-    v1::DeleteClusteringRequest request;
-    request.set_collection(collection_);
-    request.set_name(name_);
-    const auto response = session.Call(
-        session.stubs().clusterings,
-        &v1::ClusteringService::StubInterface::DeleteClustering, request);
-    if (!response.ok()) return response.status();
+    v1::GetJobRequest asked;
+    asked.set_collection(collection_);
+    asked.set_name(name_);
+    const auto job = session.Call(
+        session.stubs().jobs, &v1::JobService::StubInterface::GetJob, asked);
+    if (!job.ok()) return job.status();
+    absl::Status deleted;
+    if (job->job().kind() == v1::SGD_TRAINING) {
+      v1::DeleteModelRequest request;
+      request.set_collection(collection_);
+      request.set_name(name_);
+      deleted =
+          session
+              .Call(session.stubs().training,
+                    &v1::TrainingService::StubInterface::DeleteModel, request)
+              .status();
+    } else {
+      v1::DeleteClusteringRequest request;
+      request.set_collection(collection_);
+      request.set_name(name_);
+      deleted =
+          session
+              .Call(session.stubs().clusterings,
+                    &v1::ClusteringService::StubInterface::DeleteClustering,
+                    request)
+              .status();
+    }
+    if (!deleted.ok()) return deleted;
     session.out() << "deleted " << collection_ << ' ' << name_ << '\n';
     return absl::OkStatus();
   }
@@ -154,16 +192,18 @@ class JobsCommand : public Command {
                  {"state", Align::kLeft},
                  {"iterations"},
                  {"checkpoint"},
-                 {"inertia"},
+                 {"inertia or loss"},
                  {"age s"},
                  {"coordinator", Align::kLeft}});
     for (const v1::Job& job : jobs) {
-      table.AddRow({job.collection(), job.name(),
-                    v1::Job::State_Name(job.state()),
-                    WithCommas(job.iterations()),
-                    WithCommas(job.checkpoint_iterations()),
-                    absl::StrFormat("%.6g", job.kmeans_progress().inertia()),
-                    absl::StrFormat("%.0f", job.age_seconds()), job.owner()});
+      table.AddRow(
+          {job.collection(), job.name(), v1::Job::State_Name(job.state()),
+           WithCommas(job.iterations()),
+           WithCommas(job.checkpoint_iterations()),
+           absl::StrFormat("%.6g", job.kind() == v1::SGD_TRAINING
+                                       ? job.sgd_report().loss()
+                                       : job.kmeans_progress().inertia()),
+           absl::StrFormat("%.0f", job.age_seconds()), job.owner()});
     }
     table.Print(session.out());
     for (const v1::Job& job : jobs) {

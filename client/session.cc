@@ -70,6 +70,7 @@ absl::StatusOr<Stubs> Connect(const std::string& server) {
   stubs.points = v1::PointService::NewStub(channel);
   stubs.search = v1::SearchService::NewStub(channel);
   stubs.clusterings = v1::ClusteringService::NewStub(channel);
+  stubs.training = v1::TrainingService::NewStub(channel);
   stubs.jobs = v1::JobService::NewStub(channel);
   stubs.cluster = v1::ClusterService::NewStub(channel);
   stubs.health = grpc::health::v1::Health::NewStub(channel);

@@ -25,6 +25,7 @@
 #include "api/v1/jobs.grpc.pb.h"
 #include "api/v1/points.grpc.pb.h"
 #include "api/v1/search.grpc.pb.h"
+#include "api/v1/training.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace coterie {
@@ -45,6 +46,7 @@ struct Stubs {
   std::unique_ptr<v1::PointService::StubInterface> points;
   std::unique_ptr<v1::SearchService::StubInterface> search;
   std::unique_ptr<v1::ClusteringService::StubInterface> clusterings;
+  std::unique_ptr<v1::TrainingService::StubInterface> training;
   std::unique_ptr<v1::JobService::StubInterface> jobs;
   std::unique_ptr<v1::ClusterService::StubInterface> cluster;
   std::unique_ptr<grpc::health::v1::Health::StubInterface> health;

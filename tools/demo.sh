@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The demo: a server with four shards, ten thousand real word vectors, exact
-# neighbours with their evidence, clusters, a restart. Leaves nothing behind.
+# neighbours with their evidence, clusters, a model, a restart. Leaves nothing
+# behind.
 # Expects bazel-bin/ to be built (make demo does that).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,6 +50,11 @@ say "Fifty clusters, found on the shards: only sums and centroids travel"
 show kmeans words -k 50 --show word --clusters 8 --seed 1 --label cluster
 show assign words kmeans-50 --id 17 --top 3
 
+say "Logistic regression on the shards: of 20 workers each sends a twentieth"
+show import adult data/a1a.libsvm --create --metric l2 --dim 123
+show train adult --label label --workers 20 --updates 2000 --held-out 0.2
+show predict adult logistic-isega --id 17 --id 18
+
 say "Stop and start again: what was acknowledged is there"
 kill "$pid"; wait "$pid" || true
 serve
@@ -57,6 +63,7 @@ show search words --near king -k 3
 
 say "Clean up"
 show drop words --yes
+show drop adult --yes
 kill "$pid"; wait "$pid" || true
 pid=
 echo
