@@ -16,6 +16,7 @@
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
 #include "index/certified_dispatch.h"
+#include "index/certified_head.h"
 #include "index/certified_kernels.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
@@ -53,6 +54,8 @@ constexpr int64_t kPanelGroups = kPanelRows / kGroupRows;
 // Neighbours from which on half codes tell too few rows apart: what they let
 // pass takes longer to be re-scored than codes to be read.
 constexpr int64_t kPlaneNeighbors = 128;
+// The same for a head.
+constexpr int64_t kHeadNeighbors = 256;
 // Panels that a coarse query's cut is made for, by their maxima.
 constexpr int64_t kCutPanels = 4;
 
@@ -71,16 +74,20 @@ class CertifiedScanner::Impl {
  public:
   Impl(const CertifiedQueries& queries, const ScanRows& rows,
        absl::Span<TopK> tops, absl::Span<SharedThreshold> shared,
-       const CertifiedPlane* plane)
+       const CertifiedPlane* plane, const CertifiedHeadQuery* head)
       : queries_(queries),
         codes_(queries.codes()),
         rows_(rows),
         batch_(BatchKernelFor(queries.kernel())),
         fine_(FineKernelFor(queries.kernel())),
         fine_queries_(queries.depth() == CertifiedQueries::Depth::kFine),
-        plane_(fine_queries_ && tops[0].k() <= kPlaneNeighbors ? plane
-                                                               : nullptr),
+        plane_(fine_queries_ && head == nullptr &&
+                       tops[0].k() <= kPlaneNeighbors
+                   ? plane
+                   : nullptr),
         plane_kernel_(PlaneKernelFor(queries.kernel())),
+        head_(head != nullptr && tops[0].k() <= kHeadNeighbors ? head
+                                                               : nullptr),
         tile_queries_(fine_queries_ ? 1 : kTileQueries),
         scanned_(tops.size()),
         quads_(queries.size() > 0 ? queries.quads(0) : nullptr),
@@ -93,7 +100,7 @@ class CertifiedScanner::Impl {
     for (size_t q = 0; q < tops.size(); ++q) {
       thresholds_.emplace_back(queries, static_cast<int64_t>(q), rows_,
                                shared.empty() ? nullptr : &shared[q], tops[q],
-                               plane_);
+                               plane_, head_);
       scanned_[q] = static_cast<int64_t>(q);
     }
     ChooseChunk();
@@ -290,20 +297,61 @@ class CertifiedScanner::Impl {
     return codes_.block(chunk.row) + bytes + index % 2 * bytes / 2;
   }
 
-  bool UsePlane(size_t i) {
-    if (plane_ == nullptr) return false;
-    if (tiles_without_plane_ > 0) {
-      --tiles_without_plane_;
+  // Whether to ask plane or head instead of the codes.
+  bool LookFirst(size_t i) {
+    if (plane_ == nullptr && head_ == nullptr) return false;
+    if (tiles_without_look_ > 0) {
+      --tiles_without_look_;
       return false;
     }
-    // Without a threshold every row would be looked at twice.
-    return cuts_[i].threshold < std::numeric_limits<double>::infinity();
+    // Without a threshold the plane would let pass every row, with a poor upper
+    // bound.
+    return head_ != nullptr ||
+           cuts_[i].threshold < std::numeric_limits<double>::infinity();
   }
 
-  // Asks the plane instead of the codes. Where it rules out too little it is
-  // left aside for a while: rows that it lets pass cost more than it saves.
-  int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
+  // What ruled out too little is left aside for a while: rows that it lets pass
+  // cost more than it saves.
+  void JudgeLook(int64_t found, int64_t bytes_a_hit, int64_t saved) {
     constexpr int64_t kLongestPause = 8;
+    // Soon again at first, as a threshold falls fast while it is young.
+    pause_ = bytes_a_hit * found > saved
+                 ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
+                 : 0;
+    tiles_without_look_ = pause_;
+  }
+
+  int64_t ScanHead(const Chunk& chunk) {
+    const int64_t panel = chunk.row / kPanelRows;
+    const CertifiedCodes& codes = head_->head().codes();
+    const CertifiedQueries& coded = head_->coded();
+    const CertifiedCut cut =
+        CutFor(codes, coded.query(0), codes.panel(panel),
+               head_->ThresholdFor(panel, thresholds_[0].threshold()));
+    const CodeTile tile = {
+        .codes = codes.block(chunk.row),
+        .groups = chunk.groups,
+        .quads = codes.quads(),
+        .a = codes.a(chunk.row),
+        .b = codes.b(chunk.row),
+        .live = chunk.live,
+        .queries = coded.quads(0),
+        .query_stride = coded.quad_stride(),
+        .starts = coded.starts(0),
+        .cut_a = &cut.a,
+        .cut_b = &cut.b,
+        .cut_k = &cut.k,
+        .ahead = nullptr,
+    };
+    const int64_t found = fine_(tile, coded.low_bits(), hits_.data());
+    // Codes read in the time that a row takes to be let pass and, every other
+    // time, to be re-scored.
+    JudgeLook(found, 800 + 8 * codes_.quads(),
+              chunk.groups * kGroupRows * 4 * (codes_.quads() - codes.quads()));
+    return found;
+  }
+
+  int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
     // Bytes of codes that are read in the time that a row takes to be let pass
     // and, mostly, to be re-scored, at a place that memory does not expect.
     const int64_t bytes_a_hit = 800 + 96 * codes_.quads();
@@ -326,12 +374,8 @@ class CertifiedScanner::Impl {
     };
     const int64_t found =
         plane_kernel_(half, queries_.low_bits(), hits_.data());
-    const int64_t saved = chunk.groups * kGroupRows * 2 * codes_.quads();
-    // Soon again at first, as a threshold falls fast while it is young.
-    pause_ = bytes_a_hit * found > saved
-                 ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
-                 : 0;
-    tiles_without_plane_ = pause_;
+    JudgeLook(found, bytes_a_hit,
+              chunk.groups * kGroupRows * 2 * codes_.quads());
     return found;
   }
 
@@ -360,17 +404,18 @@ class CertifiedScanner::Impl {
         .cut_k = cut_k_.data() + at,
         .ahead = Ahead(chunk, at / tile_queries_),
     };
-    const bool half = fine_queries_ && UsePlane(first);
-    const int64_t found = half ? ScanPlane(chunk, tile, scanned_[first])
-                          : fine_queries_
-                              ? fine_(tile, queries_.low_bits(), hits_.data())
-                              : batch_(tile, count, hits_.data());
+    const bool look = fine_queries_ && LookFirst(first);
+    const int64_t found =
+        look            ? head_ != nullptr ? ScanHead(chunk)
+                                           : ScanPlane(chunk, tile, scanned_[first])
+                   : fine_queries_ ? fine_(tile, queries_.low_bits(), hits_.data())
+                        : batch_(tile, count, hits_.data());
     for (int64_t i = 0; i < found; ++i) {
       const CodeHit& hit = hits_[static_cast<size_t>(i)];
       QueryThreshold& t =
           thresholds_[static_cast<size_t>(scanned_[first + hit.query])];
       const int64_t row = chunk.row + hit.row;
-      half ? t.AddHalf(row, hit.ip) : t.Add(row, hit.ip);
+      look ? t.AddFirst(row, hit.ip) : t.Add(row, hit.ip);
       if (t.full() && !t.Shrink(stop)) return false;
     }
     return !stop(chunk.groups * kGroupRows * 4 * codes_.quads());
@@ -384,8 +429,9 @@ class CertifiedScanner::Impl {
   const bool fine_queries_;
   const CertifiedPlane* const plane_;
   const PlaneKernel plane_kernel_;
-  int64_t tiles_without_plane_ = 0;  // yet to come
-  int64_t pause_ = 0;                // the last such pause
+  const CertifiedHeadQuery* const head_;
+  int64_t tiles_without_look_ = 0;  // at plane or head, yet to come
+  int64_t pause_ = 0;               // the last such pause
   const int64_t tile_queries_;
   int64_t max_groups_ = 1;
   int64_t unasked_bytes_ = 0;
@@ -410,13 +456,16 @@ class CertifiedScanner::Impl {
 CertifiedScanner::CertifiedScanner(const CertifiedQueries& queries,
                                    const ScanRows& rows, absl::Span<TopK> tops,
                                    absl::Span<SharedThreshold> shared,
-                                   const CertifiedPlane* plane) {
+                                   const CertifiedPlane* plane,
+                                   const CertifiedHeadQuery* head) {
   assert(static_cast<int64_t>(tops.size()) == queries.size());
   assert(shared.empty() || shared.size() == tops.size());
   assert(rows.rows.n == queries.codes().size());
   assert(rows.rows.n <= std::numeric_limits<int32_t>::max());
+  assert(head == nullptr ||
+         (queries.size() == 1 && head->head().codes().size() == rows.rows.n));
   assert((_mm_getcsr() & 0x8040) == 0);  // DAZ and FTZ
-  impl_ = std::make_unique<Impl>(queries, rows, tops, shared, plane);
+  impl_ = std::make_unique<Impl>(queries, rows, tops, shared, plane, head);
 }
 
 CertifiedScanner::~CertifiedScanner() = default;
@@ -438,9 +487,10 @@ bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,
                    absl::Span<ScanAccount> accounts,
                    absl::FunctionRef<bool()> stop,
                    absl::Span<SharedThreshold> shared,
-                   const CertifiedPlane* plane) {
+                   const CertifiedPlane* plane,
+                   const CertifiedHeadQuery* head) {
   assert(static_cast<int64_t>(accounts.size()) == queries.size());
-  CertifiedScanner scanner(queries, rows, tops, shared, plane);
+  CertifiedScanner scanner(queries, rows, tops, shared, plane, head);
   return scanner.Scan(begin, end, stop) && scanner.Finish(accounts, stop);
 }
 

@@ -24,6 +24,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
@@ -40,12 +41,15 @@ class CertifiedScanner {
   // neighbours of query q; `shared`, empty or one a query, is what the scans of
   // a query lower together; `plane`, null or of the same codes, is asked
   // instead of the codes where that pays: by a fine query, once it has a
-  // threshold. All must outlive the scanner, and tops stay in place. REQUIRES:
-  // as ExactScan, and fewer than 2^31 rows. O(queries) memory.
+  // threshold. `head`, null or the only query, which is fine, against a head of
+  // the same rows, is asked instead of both. All must outlive the scanner, and
+  // tops stay in place. REQUIRES: as ExactScan, and fewer than 2^31 rows.
+  // O(queries) memory.
   CertifiedScanner(const CertifiedQueries& queries, const ScanRows& rows,
                    absl::Span<TopK> tops,
                    absl::Span<SharedThreshold> shared = {},
-                   const CertifiedPlane* plane = nullptr);
+                   const CertifiedPlane* plane = nullptr,
+                   const CertifiedHeadQuery* head = nullptr);
   ~CertifiedScanner();
   CertifiedScanner(const CertifiedScanner&) = delete;
   CertifiedScanner& operator=(const CertifiedScanner&) = delete;
@@ -81,7 +85,8 @@ bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,
                    absl::Span<ScanAccount> accounts,
                    absl::FunctionRef<bool()> stop,
                    absl::Span<SharedThreshold> shared = {},
-                   const CertifiedPlane* plane = nullptr);
+                   const CertifiedPlane* plane = nullptr,
+                   const CertifiedHeadQuery* head = nullptr);
 
 }  // namespace coterie
 

@@ -20,7 +20,11 @@ enum class CertifiedFault {
   kPruneTies,          // prune at bound >= threshold
   kCountTwice,         // a re-scored row counts as bound and as distance
   kPlaneErrorOfCodes,  // a plane with errors a sixteenth, as its codes have
-  kDeadRowsTestified   // rows that are not live lower the threshold
+  kDeadRowsTestified,  // rows that are not live lower the threshold
+  kNoHeadError,        // a head takes what it computes for exact
+  kNoHeadFactor,       // a head takes its directions for a contraction
+  kNoHeadRest,         // a head's upper bounds leave out what it does not keep
+  kHeadRestInFloat     // and it subtracts squares in float32
 };
 
 struct CertifiedSlack {

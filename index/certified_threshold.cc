@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
@@ -95,13 +96,15 @@ double KthLeast(std::vector<double>& values, size_t k, double most) {
 
 QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
                                const ScanRows& rows, SharedThreshold* shared,
-                               TopK& top, const CertifiedPlane* plane)
+                               TopK& top, const CertifiedPlane* plane,
+                               const CertifiedHeadQuery* head)
     : queries_(queries),
       query_(query),
       rows_(rows),
       shared_(shared),
       top_(top),
       plane_(plane),
+      head_(head),
       prunes_ties_(queries.codes().slack().fault == CertifiedFault::kPruneTies),
       // The k-th least of their bounds should exist.
       capacity_(CapacityFor(static_cast<size_t>(top.k()), top.k())),
@@ -112,27 +115,32 @@ QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
 
 // Each row's upper bound counts once, when it is new.
 void QueryThreshold::BoundNew() {
-  const CertifiedCodes& codes = queries_.codes();
-  const CertifiedRange range(codes, queries_.query(query_));
   constexpr size_t kMany = CertifiedRange::Rows::kCount;
-  for (size_t i = bounded_; i < pending_.size(); i += kMany) {
-    const size_t count = std::min(kMany, pending_.size() - i);
-    if (codes.metric() != Metric::kInnerProduct) {
-      BoundRows(range, i, count);
-      continue;
-    }
-    for (size_t j = i; j < i + count; ++j) {
-      const CertifiedRange::Bounds bounds =
-          range.Of(PanelOf(pending_[j]), ScoreOf(pending_[j]));
-      Bound(pending_[j], bounds.lower, bounds.upper);
-    }
+  for (size_t i = bounded_; i < pending_.size();) {
+    // Rows side by side are bounded by the same codes.
+    const bool by_head = ByHead(pending_[i]);
+    size_t end = i + 1;
+    const size_t most = std::min(i + kMany, pending_.size());
+    while (end < most && ByHead(pending_[end]) == by_head) ++end;
+    BoundRows(i, end - i);
+    i = end;
   }
   bounded_ = pending_.size();
   LowerToKthUpper();
 }
 
-void QueryThreshold::BoundRows(const CertifiedRange& range, size_t first,
-                               size_t count) {
+void QueryThreshold::BoundRows(size_t first, size_t count) {
+  const bool by_head = ByHead(pending_[first]);
+  const CertifiedRange range(CodesOf(pending_[first]),
+                             QueryOf(pending_[first]));
+  if (queries_.codes().metric() == Metric::kInnerProduct) {
+    for (size_t i = first; i < first + count; ++i) {
+      const CertifiedRange::Bounds bounds =
+          range.Of(PanelOf(pending_[i]), ScoreOf(pending_[i]));
+      Bound(pending_[i], bounds.lower, bounds.upper);
+    }
+    return;
+  }
   CertifiedRange::Rows rows;
   const CertifiedPanel* panel = nullptr;
   double width = 0;
@@ -153,8 +161,21 @@ void QueryThreshold::BoundRows(const CertifiedRange& range, size_t first,
   double upper[CertifiedRange::Rows::kCount];
   range.OfMany(rows, lower, upper);
   for (size_t i = 0; i < count; ++i) {
-    Bound(pending_[first + i], lower[i], upper[i]);
+    Pending& p = pending_[first + i];
+    if (by_head) {
+      lower[i] = head_->Lower(p.row() / CertifiedCodes::kPanelRows, lower[i]);
+      upper[i] = head_->Upper(p.row(), upper[i]);
+    }
+    Bound(p, lower[i], upper[i]);
   }
+}
+
+// Tighter than the bounds of rows side by side.
+double QueryThreshold::LowerOf(const Pending& p) const {
+  const double lower =
+      LowerBound(CodesOf(p), QueryOf(p), PanelOf(p), ScoreOf(p));
+  if (!ByHead(p)) return lower;
+  return head_->Lower(p.row() / CertifiedCodes::kPanelRows, lower);
 }
 
 void QueryThreshold::Bound(Pending& pending, double lower, double upper) {
@@ -216,11 +237,7 @@ bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
 bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
   Refresh();
   DropRuledOut();
-  for (Pending& p : pending_) {
-    p.lower =
-        std::max(p.lower, LowerBound(queries_.codes(), queries_.query(query_),
-                                     PanelOf(p), ScoreOf(p)));
-  }
+  for (Pending& p : pending_) p.lower = std::max(p.lower, LowerOf(p));
   DropRuledOut();
   // Hardly one of the k nearest by their bounds can be spared.
   const auto k = static_cast<size_t>(top_.k());

@@ -18,6 +18,7 @@
 #include "absl/functional/function_ref.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/exact_scan.h"
@@ -30,10 +31,12 @@ class QueryThreshold {
  public:
   // Bounds rows of `queries` query number `query`; results go to `top`.
   // `shared`, if not null, is lowered by what is found here, and obeyed.
-  // `plane`, of the same codes, is needed for AddHalf alone.
+  // For AddFirst `plane`, of the same codes, or `head`, the query against that
+  // of the same rows, is needed: not both.
   QueryThreshold(const CertifiedQueries& queries, int64_t query,
                  const ScanRows& rows, SharedThreshold* shared, TopK& top,
-                 const CertifiedPlane* plane = nullptr);
+                 const CertifiedPlane* plane = nullptr,
+                 const CertifiedHeadQuery* head = nullptr);
 
   // No row with a canonical distance <= this may be ruled out.
   double threshold() const { return threshold_; }
@@ -47,9 +50,9 @@ class QueryThreshold {
   void Add(int64_t row, int32_t ip) {
     pending_.push_back({0, Tag(row, 0), ip});
   }
-  // The same with the score of the plane's half code.
-  void AddHalf(int64_t row, int32_t ip) {
-    pending_.push_back({0, Tag(row, kHalf), ip});
+  // The same with the score of the plane or the head.
+  void AddFirst(int64_t row, int32_t ip) {
+    pending_.push_back({0, Tag(row, kFirst), ip});
   }
 
   // Too many rows are pending: Shrink() should be called.
@@ -69,35 +72,44 @@ class QueryThreshold {
   int64_t evaluated() const { return evaluated_; }
 
  private:
-  static constexpr uint32_t kHalf = uint32_t{1} << 31;
+  static constexpr uint32_t kFirst = uint32_t{1} << 31;
 
   struct Pending {
     double lower;  // a bound on its distance, if among the bounded
-    uint32_t tag;  // the row; kHalf: `ip` is the score of its half code
+    uint32_t tag;  // the row; kFirst: `ip` is from the plane or the head
     int32_t ip;
 
-    int64_t row() const { return tag & ~kHalf; }
+    int64_t row() const { return tag & ~kFirst; }
+    bool first() const { return (tag & kFirst) != 0; }
   };
 
-  static uint32_t Tag(int64_t row, uint32_t half) {
-    return static_cast<uint32_t>(row) | half;
+  static uint32_t Tag(int64_t row, uint32_t first) {
+    return static_cast<uint32_t>(row) | first;
+  }
+  bool ByHead(const Pending& p) const { return head_ != nullptr && p.first(); }
+  bool ByPlane(const Pending& p) const { return head_ == nullptr && p.first(); }
+  // The codes that its score is of, and what they are asked.
+  const CertifiedCodes& CodesOf(const Pending& p) const {
+    return ByHead(p) ? head_->head().codes() : queries_.codes();
+  }
+  const CertifiedQuery& QueryOf(const Pending& p) const {
+    return ByHead(p) ? head_->coded().query(0) : queries_.query(query_);
   }
   const CertifiedPanel& PanelOf(const Pending& p) const {
     const int64_t panel = p.row() / CertifiedCodes::kPanelRows;
-    return (p.tag & kHalf) != 0 ? plane_->panel(panel)
-                                : queries_.codes().panel(panel);
+    return ByPlane(p) ? plane_->panel(panel) : CodesOf(p).panel(panel);
   }
   CertifiedScore ScoreOf(const Pending& p) const {
-    const bool half = (p.tag & kHalf) != 0;
-    const CertifiedCodes& codes = queries_.codes();
-    return {*(half ? plane_->a(p.row()) : codes.a(p.row())),
-            *(half ? plane_->b(p.row()) : codes.b(p.row())), p.ip};
+    const CertifiedCodes& codes = CodesOf(p);
+    return {*(ByPlane(p) ? plane_->a(p.row()) : codes.a(p.row())),
+            *(ByPlane(p) ? plane_->b(p.row()) : codes.b(p.row())), p.ip};
   }
+  double LowerOf(const Pending& p) const;
   void Lower(double threshold) {
     if (threshold < threshold_) threshold_ = threshold;
   }
   void BoundNew();
-  void BoundRows(const CertifiedRange& range, size_t first, size_t count);
+  void BoundRows(size_t first, size_t count);
   void Bound(Pending& pending, double lower, double upper);
   void LowerToKthUpper();
   // Strictly: a row at the threshold may win by its id.
@@ -117,6 +129,7 @@ class QueryThreshold {
   SharedThreshold* const shared_;
   TopK& top_;
   const CertifiedPlane* const plane_;
+  const CertifiedHeadQuery* const head_;
   const bool prunes_ties_;  // CertifiedFault::kPruneTies
   size_t capacity_;
   size_t patience_;

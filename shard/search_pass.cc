@@ -68,12 +68,12 @@ SearchPass::SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
     const int64_t blocks = segment.CodedBlocks(view->rows());
     for (int64_t block = 0; block < blocks; ++block) {
       AddScan(*view, admitted, block * Segment::kCodedRows, Segment::kCodedRows,
-              &segment.BlockCodes(block), nullptr);
+              &segment.BlockCodes(block), nullptr, nullptr);
     }
     const int64_t first = blocks * Segment::kCodedRows;
     if (first < view->rows()) {
       AddScan(*view, admitted, first, view->rows() - first, segment.codes(),
-              segment.plane());
+              segment.plane(), segment.head());
     }
   }
 }
@@ -81,9 +81,15 @@ SearchPass::SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
 void SearchPass::AddScan(const SegmentView& view,
                          const FilteredRows::OfSegment* filtered, int64_t first,
                          int64_t rows, const CertifiedCodes* codes,
-                         const CertifiedPlane* plane) {
-  SegmentScan scan{&view,   first, rows,
-                   nullptr, plane, view.Scannable(first, first + rows),
+                         const CertifiedPlane* plane,
+                         const CertifiedHead* head) {
+  SegmentScan scan{&view,
+                   first,
+                   rows,
+                   nullptr,
+                   plane,
+                   nullptr,
+                   view.Scannable(first, first + rows),
                    rows};
   if (filtered != nullptr) {
     scan.scannable.live = filtered->rows.words() + first / 64;
@@ -95,6 +101,9 @@ void SearchPass::AddScan(const SegmentView& view,
   if (codes != nullptr &&
       (filtered == nullptr || !GatherPays(scan.count, rows))) {
     scan.coded = std::make_unique<CertifiedQueries>(queries_, *codes);
+    if (head != nullptr && queries_.size() == 1) {
+      scan.head = std::make_unique<CertifiedHeadQuery>(queries_, 0, *head);
+    }
   }
   scans_.push_back(std::move(scan));
 }
@@ -225,7 +234,7 @@ bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
       worker->scanner = std::make_unique<CertifiedScanner>(
           *chunk.scan->coded, chunk.scan->scannable,
           absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_),
-          chunk.scan->plane);
+          chunk.scan->plane, chunk.scan->head.get());
       worker->heeded.assign(parts_.size(), false);
       worker->heeded_count = 0;
     }

@@ -21,6 +21,7 @@
 #include "api/call.h"
 #include "api/search.h"
 #include "index/certified_codes.h"
+#include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_scan.h"
@@ -97,6 +98,8 @@ class SearchPass {
     // The queries against the rows' codes; null: the float32 rows are read.
     std::unique_ptr<const CertifiedQueries> coded;
     const CertifiedPlane* plane;  // of these codes, or null
+    // The only query against a head of the rows, or null.
+    std::unique_ptr<const CertifiedHeadQuery> head;
 
     ScanRows scannable;
     int64_t count;  // rows to answer from
@@ -126,7 +129,7 @@ class SearchPass {
 
   void AddScan(const SegmentView& view, const FilteredRows::OfSegment* filtered,
                int64_t first, int64_t rows, const CertifiedCodes* codes,
-               const CertifiedPlane* plane);
+               const CertifiedPlane* plane, const CertifiedHead* head);
   std::vector<Chunk> Chunks() const;
   void Begin(Worker* worker) const;
   // These return false when the pass is to end.

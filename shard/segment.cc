@@ -101,7 +101,7 @@ std::shared_ptr<Segment> Segment::Seal(
   if (shape.CodesPay(n)) {
     sealed->codes_ =
         std::make_unique<CertifiedCodes>(shape.metric, sealed->rows(n));
-    sealed->MakePlane();
+    sealed->MakeFirstLook();
   }
   return sealed;
 }
@@ -115,17 +115,23 @@ std::shared_ptr<Segment> Segment::OverFile(
   segment->size_ = segment->capacity_;
   segment->live_ = segment->capacity_;
   if (segment->codes() != nullptr) {
-    segment->MakePlane();
+    segment->MakeFirstLook();
     // Few of the rows that this has read are read again soon.
     segment->file_->Forget();
   }
   return segment;
 }
 
-void Segment::MakePlane() {
+void Segment::MakeFirstLook() {
   // Below, its 8 bytes a row eat up what its half codes save.
   constexpr int64_t kPlaneFrom = 32;
-  if (shape_.dimension >= kPlaneFrom) {
+  // A head must save more than what its guess may be wrong by.
+  constexpr double kHeadShare = 0.6;
+  if (shape_.dimension < kPlaneFrom) return;
+  head_ = CertifiedHead::MakeIfPays(
+      shape_.metric, rows(capacity_),
+      static_cast<double>(shape_.dimension) / 2 + 8, kHeadShare);
+  if (head_ == nullptr) {
     plane_ = std::make_unique<CertifiedPlane>(*codes(), rows(capacity_));
   }
 }
@@ -286,7 +292,8 @@ int64_t Segment::MemoryBytes(int64_t rows) const {
          static_cast<int64_t>(by_id().size() * sizeof(int32_t)) +
          indexes_.MemoryBytes() +
          (codes() != nullptr ? codes()->MemoryBytes() : 0) +
-         (plane_ != nullptr ? plane_->MemoryBytes() : 0);
+         (plane_ != nullptr ? plane_->MemoryBytes() : 0) +
+         (head_ != nullptr ? head_->MemoryBytes() : 0);
 }
 
 Admission SegmentView::Evaluate(const Filter& filter) const {

@@ -15,8 +15,8 @@
 // as ids | squared norms | deleted_at | older versions | hash table | rows,
 // each part on a 64-byte boundary; row i starts at rows + i * dimension. Where
 // it pays a sealed segment also has 8-bit codes of its rows, and a tail of its
-// complete blocks. A segment over a file has only deleted_at, the plane and
-// the order of ids of its own.
+// complete blocks. A segment over a file has only deleted_at, the plane or
+// the head and the order of ids of its own.
 
 #ifndef COTERIE_SHARD_SEGMENT_H_
 #define COTERIE_SHARD_SEGMENT_H_
@@ -29,6 +29,7 @@
 
 #include "absl/types/span.h"
 #include "index/certified_codes.h"
+#include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
@@ -52,8 +53,8 @@ class Segment {
   static std::shared_ptr<Segment> Seal(
       RowShape shape, absl::Span<const std::shared_ptr<Segment>> inputs);
 
-  // A sealed segment over a file, all rows live. The plane is made anew; there
-  // are no indexes.
+  // A sealed segment over a file, all rows live. Plane or head are made anew;
+  // there are no indexes.
   static std::shared_ptr<Segment> OverFile(
       std::shared_ptr<const SegmentFile> file);
 
@@ -114,8 +115,10 @@ class Segment {
   const CertifiedCodes* codes() const {
     return file_ != nullptr ? file_->codes() : codes_.get();
   }
-  // Their plane; null as they are.
+  // What one query asks before the codes: a head where it pays, else a plane;
+  // both null if the codes are.
   const CertifiedPlane* plane() const { return plane_.get(); }
+  const CertifiedHead* head() const { return head_.get(); }
 
   // An indexed tail is coded as it grows, in blocks of so many rows: who reads
   // just after an import finds few rows that are not.
@@ -161,8 +164,9 @@ class Segment {
   }
   // The row of the id in a sealed segment, dead or alive; -1 if there is none.
   int64_t RowOf(PointId id) const;
-  // Makes the plane of the codes, where it pays. O(n d).
-  void MakePlane();
+  // Makes the head of the rows or the plane of the codes, where it pays. O(n d
+  // directions).
+  void MakeFirstLook();
   // Codes the block of rows that has just become complete, if any.
   void CodeBlock();
   // Adds a row at the end.
@@ -194,6 +198,7 @@ class Segment {
   int32_t* table_ = nullptr;
   std::unique_ptr<const CertifiedCodes> codes_;
   std::unique_ptr<const CertifiedPlane> plane_;
+  std::unique_ptr<const CertifiedHead> head_;
   // Of the blocks that a tail has room for; those whose rows are complete are
   // there. Never moved: readers look at what their snapshot knows of.
   std::vector<std::unique_ptr<const CertifiedCodes>> tail_codes_;

@@ -114,6 +114,34 @@ TEST(Segment, SealSortsById) {
   EXPECT_EQ(sealed->Find(1, 4, 1), -1);
 }
 
+// Rows of 64 dimensions that differ in the first three, but for a little.
+std::shared_ptr<Segment> SealFlatRows(Metric metric, int64_t n) {
+  Random random(TestSeed());
+  const RowShape shape{64, metric};
+  const auto tail = Segment::NewTail(shape, n, /*indexed=*/false);
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<float> row = RandomVector(64, random);
+    for (size_t j = 0; j < 3; ++j) row[j] *= 1000;
+    tail->Append(static_cast<PointId>(i), row);
+  }
+  return Segment::Seal(shape, {&tail, 1});
+}
+
+TEST(Segment, HasAHeadInPlaceOfAPlaneWhereRowsLieInFewDirections) {
+  const auto flat = SealFlatRows(Metric::kSquaredL2, 17000);
+  ASSERT_NE(flat->head(), nullptr);
+  EXPECT_EQ(flat->plane(), nullptr);
+  EXPECT_LT(flat->head()->directions(), 16);
+  EXPECT_GT(flat->MemoryBytes(17000),
+            flat->codes()->MemoryBytes() + flat->head()->MemoryBytes());
+  const auto few = SealFlatRows(Metric::kSquaredL2, 2000);
+  EXPECT_EQ(few->head(), nullptr);
+  EXPECT_NE(few->plane(), nullptr);
+  const auto products = SealFlatRows(Metric::kInnerProduct, 17000);
+  EXPECT_EQ(products->head(), nullptr);
+  EXPECT_NE(products->plane(), nullptr);
+}
+
 TEST(Segment, SealMergesAndDropsTheDead) {
   const RowShape shape{2, Metric::kSquaredL2};
   std::vector<std::shared_ptr<Segment>> inputs;
