@@ -68,7 +68,7 @@ SearchPass::SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
     const int64_t blocks = segment.CodedBlocks(view->rows());
     for (int64_t block = 0; block < blocks; ++block) {
       AddScan(*view, admitted, block * Segment::kCodedRows, Segment::kCodedRows,
-              &segment.BlockCodes(block), nullptr, nullptr);
+              &segment.BlockCodes(block), segment.BlockPlane(block), nullptr);
     }
     const int64_t first = blocks * Segment::kCodedRows;
     if (first < view->rows()) {

@@ -69,7 +69,7 @@ Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
   }
   lay_out(mapping_);
   if (buckets_ > 0 && shape_.CodesPay(kCodedRows)) {
-    tail_codes_.resize(static_cast<size_t>(capacity_ / kCodedRows));
+    tail_blocks_.resize(static_cast<size_t>(capacity_ / kCodedRows));
   }
   ids_ = file_ != nullptr ? file_->ids() : new_ids_;
   rows_ = file_ != nullptr ? file_->rows() : new_rows_;
@@ -123,8 +123,6 @@ std::shared_ptr<Segment> Segment::OverFile(
 }
 
 void Segment::MakeFirstLook() {
-  // Below, its 8 bytes a row eat up what its half codes save.
-  constexpr int64_t kPlaneFrom = 32;
   // A head must save more than what its guess may be wrong by.
   constexpr double kHeadShare = 0.6;
   if (shape_.dimension < kPlaneFrom) return;
@@ -195,12 +193,16 @@ void Segment::Append(PointId id, VectorView vector) {
 }
 
 void Segment::CodeBlock() {
-  if (tail_codes_.empty() || size_ % kCodedRows != 0) return;
+  if (tail_blocks_.empty() || size_ % kCodedRows != 0) return;
   const int64_t begin = size_ - kCodedRows;
-  tail_codes_[static_cast<size_t>(begin / kCodedRows)] =
-      std::make_unique<CertifiedCodes>(
-          shape_.metric, RowsView{rows_ + begin * shape_.dimension, kCodedRows,
-                                  shape_.dimension, shape_.dimension});
+  const RowsView rows = {rows_ + begin * shape_.dimension, kCodedRows,
+                         shape_.dimension, shape_.dimension};
+  auto block = std::make_unique<TailBlock>(
+      TailBlock{CertifiedCodes(shape_.metric, rows), nullptr});
+  if (shape_.dimension >= kPlaneFrom) {
+    block->plane = std::make_unique<CertifiedPlane>(block->codes, rows);
+  }
+  tail_blocks_[static_cast<size_t>(begin / kCodedRows)] = std::move(block);
 }
 
 void Segment::MarkDeleted(int64_t row, int64_t sequence) {
@@ -285,7 +287,9 @@ int64_t Segment::Find(PointId id, int64_t rows, int64_t sequence) const {
 int64_t Segment::MemoryBytes(int64_t rows) const {
   int64_t coded = 0;
   for (int64_t block = 0; block < CodedBlocks(rows); ++block) {
-    coded += BlockCodes(block).MemoryBytes();
+    const CertifiedPlane* const plane = BlockPlane(block);
+    coded += BlockCodes(block).MemoryBytes() +
+             (plane != nullptr ? plane->MemoryBytes() : 0);
   }
   return coded + rows * shape_.row_bytes() +
          (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +

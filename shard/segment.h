@@ -15,8 +15,8 @@
 // as ids | squared norms | deleted_at | older versions | hash table | rows,
 // each part on a 64-byte boundary; row i starts at rows + i * dimension. Where
 // it pays a sealed segment also has 8-bit codes of its rows, and a tail of its
-// complete blocks. A segment over a file has only deleted_at, the plane or
-// the head and the order of ids of its own.
+// complete blocks; codes of many dimensions have a plane or a head. A segment
+// over a file has only deleted_at, these and the order of ids of its own.
 
 #ifndef COTERIE_SHARD_SEGMENT_H_
 #define COTERIE_SHARD_SEGMENT_H_
@@ -125,11 +125,15 @@ class Segment {
   static constexpr int64_t kCodedRows = 8192;
   // Of the `rows` first rows of a tail, how many blocks are coded.
   int64_t CodedBlocks(int64_t rows) const {
-    return tail_codes_.empty() ? 0 : rows / kCodedRows;
+    return tail_blocks_.empty() ? 0 : rows / kCodedRows;
   }
   // Of the rows [block * kCodedRows, (block + 1) * kCodedRows).
   const CertifiedCodes& BlockCodes(int64_t block) const {
-    return *tail_codes_[static_cast<size_t>(block)];
+    return tail_blocks_[static_cast<size_t>(block)]->codes;
+  }
+  // Their plane; null if they are too short for one.
+  const CertifiedPlane* BlockPlane(int64_t block) const {
+    return tail_blocks_[static_cast<size_t>(block)]->plane.get();
   }
   // Structures over the rows, that come when they are built. Of use only if
   // sealed.
@@ -153,6 +157,12 @@ class Segment {
   int64_t MemoryBytes(int64_t rows) const;
 
  private:
+  // kCodedRows rows of a tail.
+  struct TailBlock {
+    CertifiedCodes codes;
+    std::unique_ptr<const CertifiedPlane> plane;
+  };
+
   Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
           std::shared_ptr<const SegmentFile> file);
 
@@ -167,6 +177,8 @@ class Segment {
   // Makes the head of the rows or the plane of the codes, where it pays. O(n d
   // directions).
   void MakeFirstLook();
+  // Below, the 8 bytes a row of a plane eat up what its half codes save.
+  static constexpr int64_t kPlaneFrom = 32;
   // Codes the block of rows that has just become complete, if any.
   void CodeBlock();
   // Adds a row at the end.
@@ -201,7 +213,7 @@ class Segment {
   std::unique_ptr<const CertifiedHead> head_;
   // Of the blocks that a tail has room for; those whose rows are complete are
   // there. Never moved: readers look at what their snapshot knows of.
-  std::vector<std::unique_ptr<const CertifiedCodes>> tail_codes_;
+  std::vector<std::unique_ptr<const TailBlock>> tail_blocks_;
   mutable SegmentIndexes indexes_;  // thread-safe
   AttributeIndex attributes_;       // the writer's
 };

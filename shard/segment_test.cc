@@ -60,25 +60,35 @@ TEST(Segment, TailFindsTheVersionOfEachMoment) {
 TEST(Segment, ATailIsCodedInBlocksThatReadersKnowOf) {
   Random random(TestSeed());
   constexpr int64_t kBlock = Segment::kCodedRows;
-  const auto tail = Segment::NewTail({16, Metric::kCosine}, 2 * kBlock + 5);
-  for (int64_t i = 0; i < 2 * kBlock + 3; ++i) {
-    tail->Append(static_cast<PointId>(i), RandomVector(16, random));
+  for (const int64_t d : {16, 32}) {
+    const auto tail = Segment::NewTail({d, Metric::kCosine}, 2 * kBlock + 5);
+    for (int64_t i = 0; i < 2 * kBlock + 3; ++i) {
+      tail->Append(static_cast<PointId>(i), RandomVector(d, random));
+    }
+    EXPECT_EQ(tail->codes(), nullptr) << "of all rows";
+    EXPECT_EQ(tail->CodedBlocks(kBlock - 1), 0);
+    EXPECT_EQ(tail->CodedBlocks(2 * kBlock - 1), 1);
+    EXPECT_EQ(tail->CodedBlocks(tail->size()), 2);
+    int64_t coded_bytes = kBlock * (d + 8);
+    for (int64_t block = 0; block < 2; ++block) {
+      const CertifiedCodes& codes = tail->BlockCodes(block);
+      const RowsView rows{tail->rows(tail->size()).row(block * kBlock).data(),
+                          kBlock, d, d};
+      const CertifiedCodes expected(Metric::kCosine, rows);
+      ASSERT_EQ(codes.size(), kBlock);
+      EXPECT_EQ(codes.parts().codes, expected.parts().codes);
+      EXPECT_EQ(codes.parts().a, expected.parts().a);
+      const CertifiedPlane* const plane = tail->BlockPlane(block);
+      ASSERT_EQ(plane != nullptr, d >= 32);
+      if (plane == nullptr) continue;
+      const CertifiedPlane half(expected, rows);
+      EXPECT_EQ(plane->lines(), half.lines());
+      EXPECT_EQ(*plane->a(kBlock - 1), *half.a(kBlock - 1));
+      coded_bytes = kBlock * (d + 8 + d / 2 + 8);
+    }
+    EXPECT_GE(tail->MemoryBytes(kBlock),
+              tail->MemoryBytes(kBlock - 1) + coded_bytes);
   }
-  EXPECT_EQ(tail->codes(), nullptr) << "of all rows";
-  EXPECT_EQ(tail->CodedBlocks(kBlock - 1), 0);
-  EXPECT_EQ(tail->CodedBlocks(2 * kBlock - 1), 1);
-  EXPECT_EQ(tail->CodedBlocks(tail->size()), 2);
-  for (int64_t block = 0; block < 2; ++block) {
-    const CertifiedCodes& codes = tail->BlockCodes(block);
-    const RowsView rows{tail->rows(tail->size()).row(block * kBlock).data(),
-                        kBlock, 16, 16};
-    const CertifiedCodes expected(Metric::kCosine, rows);
-    ASSERT_EQ(codes.size(), kBlock);
-    EXPECT_EQ(codes.parts().codes, expected.parts().codes);
-    EXPECT_EQ(codes.parts().a, expected.parts().a);
-  }
-  EXPECT_GE(tail->MemoryBytes(kBlock),
-            tail->MemoryBytes(kBlock - 1) + kBlock * (16 + 8));
 }
 
 TEST(Segment, TailsThatNobodySearchesAreNotCoded) {

@@ -208,7 +208,7 @@ TEST_P(SnapshotSearch, TogetherWithOtherShardsItsListEndsAtTheThreshold) {
 
 TEST_P(SnapshotSearch, OfATailThatIsCodedInPartEqualsACanonicalScan) {
   SCOPED_TRACE(absl::StrCat("SEED=", seed_));
-  constexpr int64_t kDimension = 16;
+  constexpr int64_t kDimension = 32;  // codes have a plane
   const Written written =
       Write(GetParam(), kDimension, 3 * Segment::kCodedRows, 100000, random_);
   // Its last tail has a coded block or more, and a rest.
