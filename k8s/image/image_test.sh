@@ -34,6 +34,46 @@ PY
 expect_text out '^coterie:[0-9]+\.[0-9]+\.[0-9]+$' "tagged with the version"
 expect "the folder holds the same" diff -r "$work/root" "$work/tree"
 
+# What the Containerfile makes of that folder is the same image: its last stage
+# copies it whole and says the same of it.
+expect_code 0 "the Containerfile says the same" \
+  python3 - "$work/archive" k8s/image/Containerfile <<'PY'
+import json, pathlib, re, shlex, sys
+archive = pathlib.Path(sys.argv[1])
+[manifest] = json.loads((archive / "manifest.json").read_text())
+config = json.loads((archive / manifest["Config"]).read_text())["config"]
+text = pathlib.Path(sys.argv[2]).read_text().replace("\\\n", " ")
+stage = re.split(r"^FROM ", text, flags=re.M)[-1].splitlines()
+assert stage[0] == "scratch", stage[0]
+copied, says = [], {"Env": [], "ExposedPorts": {}, "Volumes": {}}
+for line in (l for l in stage[1:] if l and not l.startswith("#")):
+    word, _, rest = line.partition(" ")
+    if word == "COPY":
+        copied.append(rest.split())
+    elif word in ("ENTRYPOINT", "CMD"):
+        says[word.capitalize()] = json.loads(rest)
+    elif word == "ENV":
+        says["Env"] += shlex.split(rest)
+    elif word == "EXPOSE":
+        says["ExposedPorts"].update({p + "/tcp": {} for p in rest.split()})
+    elif word == "VOLUME":
+        says["Volumes"].update({v: {} for v in rest.split()})
+    elif word == "HEALTHCHECK":
+        flags, _, test = rest.partition(" CMD ")
+        says["Healthcheck"] = {"Test": ["CMD"] + json.loads(test), **{
+            name.capitalize(): int(seconds) * 10**9
+            for name, seconds in re.findall(r"--(\w+)=(\d+)s", flags)}}
+    else:
+        says[{"USER": "User", "WORKDIR": "WorkingDir"}[word]] = rest
+data = config["WorkingDir"]
+assert copied == [["--from=build", "/image/", "/"],
+                  ["--from=build", "--chown=" + config["User"], "/data",
+                   data]], copied
+for key, said in says.items():
+    assert config[key] == said, (key, config[key], said)
+assert config.keys() - says.keys() == {"Labels", "StopSignal"}, config.keys()
+PY
+
 # Programs and libraries, and no other executables.
 run() {
   "$work/root/lib64/ld-linux-x86-64.so.2" --inhibit-cache \
