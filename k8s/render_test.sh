@@ -36,6 +36,22 @@ estimate.dimension=0 estimate\.dimension
 image.digest=sha256:12 image\.digest
 service.type=Open service\.type
 REFUSED
+# The table of sizes in the README is what the chart computes.
+rows=0
+while IFS='|' read -r _ size attributes shards memory disk _; do
+  size=${size//[, ]/} memory=${memory//[, ]/} disk=${disk// /}
+  expect_code 0 "renders $size" render --set "estimate.vectors=${size%x*}" \
+    --set "estimate.dimension=${size#*x},shards.count=${shards// /}" \
+    --set "estimate.attributeBytes=${attributes// /}"
+  cp "$work/out" "$work/sized"  # expect writes to out
+  expect "a shard's memory is ${memory%B}" \
+    [ "$(grep -c "^ *memory: ${memory%B}\$" "$work/sized")" -eq 2 ]
+  expect "its disk ${disk%B}" grep -q "^ *storage: ${disk%B}\$" \
+    "$work/sized"
+  rows=$((rows + 1))
+done < <(grep -E '^\| [0-9,]+ x ' k8s/README.md)
+expect "three sizes" [ "$rows" -eq 3 ]
+
 expect_code 1 "refuses an old Kubernetes" helm template coterie k8s/chart \
   --kube-version 1.27.0
 expect_code 0 "before 1.30 there is no guard of the number" render
