@@ -32,4 +32,11 @@ cluster_is_up() {
   [ -s "$cluster_run/node.pid" ] && kill -0 "$(cat "$cluster_run/node.pid")" \
     2>/dev/null
 }
-cluster_is_built() { [ -x "$cluster_bin/kube" ] && [ -x "$cluster_bin/coredns" ]; }
+# What build.sh builds from, as one checksum; kept beside what it has built.
+cluster_sources() {
+  (cd "$testcluster" && sha256sum build.sh make_image.py pause.c go.mod go.sum \
+    main.go coredns/main.go | sha256sum | cut -d' ' -f1)
+}
+cluster_is_built() {
+  [ "$(cat "$cluster_bin/built-from" 2>/dev/null)" = "$(cluster_sources)" ]
+}

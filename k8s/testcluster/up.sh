@@ -140,6 +140,17 @@ await() {
 
 start_control_plane() {
   local etcd=http://127.0.0.1:2379
+  # Requests that were made of StatefulSets, and what admission said to them.
+  cat >"$cluster_etc/audit.yaml" <<YAML
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch]
+  resources: [{group: apps, resources: [statefulsets, statefulsets/scale]}]
+- level: None
+YAML
   daemon etcd etcd --name node --data-dir "$cluster_var/etcd" \
     --listen-client-urls $etcd --advertise-client-urls $etcd \
     --listen-peer-urls http://127.0.0.1:2380 \
@@ -154,7 +165,8 @@ start_control_plane() {
     --service-account-key-file="$cluster_pki/tokens.pub" \
     --service-account-signing-key-file="$cluster_pki/tokens.key" \
     --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
-    --allow-privileged=true \
+    --allow-privileged=true --audit-policy-file="$cluster_etc/audit.yaml" \
+    --audit-log-path="$cluster_log/audit.log" \
     --kubelet-client-certificate="$cluster_pki/to-kubelet.crt" \
     --kubelet-client-key="$cluster_pki/to-kubelet.key" \
     --kubelet-preferred-address-types=InternalIP
@@ -250,7 +262,7 @@ start_runtime() {
 # Local volumes, which honour fsGroup; base.yaml has their class.
 make_volumes() {
   local n
-  for n in 0 1 2 3 4 5 6 7; do
+  for n in $(seq 0 11); do
     mkdir -p "$cluster_var/volumes/local$n"
     cat <<YAML
 ---
