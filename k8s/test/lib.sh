@@ -30,6 +30,12 @@ says() {
   grep -qE -- "$2" "$work/out"
   verdict $? "$1" "says '$2'"
 }
+# within WHAT LIMIT TOOK: in seconds.
+within() {
+  echo "took $3 s" >"$work/out"
+  awk "BEGIN { exit !($3 <= $2 * $SLACK) }"
+  verdict $? "$1: $3 s, at most $(($2 * SLACK)) s" "that is too long"
+}
 scenario() { printf '\n%s (%d s)\n' "$1" "$SECONDS"; }
 # in_time SECONDS COMMAND...: polls until it succeeds.
 in_time() {
@@ -60,10 +66,10 @@ restarts() {
   k get pods -o 'jsonpath={range .items[*]}{.status.containerStatuses[*].restartCount}{"\n"}{end}' |
     awk '{ for (i = 1; i <= NF; ++i) n += $i } END { print n + 0 }'
 }
-rolled_out() { k rollout status "$1" --timeout="${2:-90s}"; }
+rolled_out() { k rollout status "$1" --timeout="${2:-180s}"; }
 # Whole again: every pod ready, and a search certified over all shards.
 whole() { rolled_out sts/coterie-shard && rolled_out deploy/coterie &&
-  ask await fail 30; }
+  ask await fail 60; }
 exact() { ask exact "$root/data/words-10k.npy"; }
 uid() { field "pod/$1" '{.metadata.uid}'; }
 # replaced POD UID: another pod of the name is ready.

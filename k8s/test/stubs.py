@@ -4,12 +4,17 @@
 import os
 import sys
 
-sys.path.insert(0, os.environ["COTERIE_STUBS"])
+STUBS = os.environ["COTERIE_STUBS"]
+sys.path.insert(0, STUBS)
 
 import grpc  # noqa: E402
+
+# The stubs of grpc.health.v1 are in a package that is there already.
+grpc.__path__.append(os.path.join(STUBS, "grpc"))
 from api.v1 import points_pb2, points_pb2_grpc  # noqa: E402,F401
 from api.v1 import collections_pb2, collections_pb2_grpc  # noqa: E402,F401
 from api.v1 import search_pb2, search_pb2_grpc, types_pb2  # noqa: E402,F401
+from grpc.health.v1 import health_pb2, health_pb2_grpc  # noqa: E402,F401
 
 
 def channel(server):
