@@ -1,7 +1,9 @@
 // SGD on the service in cases that other systems got wrong.
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "api/placement.h"
@@ -10,11 +12,13 @@
 #include "tests/local_cluster.h"
 #include "tests/sgd_following.h"
 #include "training/sgd_options.h"
+#include "training/sgd_testing.h"
 
 namespace coterie {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // One row (1) a label, at shards of choice: f = mean of (w - y)^2 / 2.
 class OneWeight {
@@ -33,9 +37,13 @@ class OneWeight {
         cluster_->Create("c", 1, Metric::kSquaredL2, options.shards).ok());
     std::vector<Point> points;
     PointId id = 0;
+    data_.dimension = 1;
     for (int32_t s = 0; s < options.shards; ++s) {
       for (double label : labels_of_shards[static_cast<size_t>(s)]) {
         while (SlotOf(id, options.shards) != s) ++id;
+        data_.values.push_back(1);
+        data_.labels.push_back(label);
+        data_.ids.push_back(id);
         points.push_back({id++, {1.0F}, {{"y", label}}});
       }
     }
@@ -56,11 +64,17 @@ class OneWeight {
   }
 
   Coordinator& coordinator() { return cluster_->coordinator(); }
+  // What one process makes of the same rows.
+  double Alone(const SgdOptions& options) const {
+    return Trained(data_, options, 1,
+                   std::vector<int32_t>(data_.labels.size(), 0))[0];
+  }
   Followed Train(const SgdOptions& options) {
     return Follow(coordinator().jobs().Train(RequestOf(options), {}).get());
   }
 
  private:
+  SgdSimulationData data_;
   std::unique_ptr<LocalCluster> cluster_;
 };
 
@@ -108,7 +122,30 @@ TEST(SgdCases, ShardsWithUnequalRowsEndTogether) {
     const Followed run = problem.Train(options);
     ASSERT_TRUE(run.model.ok()) << run.model.status();
     EXPECT_EQ(run.model->last.progress.update, 27);
+    EXPECT_NEAR(run.model->parameters[0], problem.Alone(options), 1e-12);
   }
+}
+
+TEST(SgdCases, WorkersWithoutRowsTakePart) {
+  OneWeight problem({{1, 2, 3}, {4}});
+  SgdOptions options = OneWeight::Options();
+  options.workers = 64;
+  options.step = 0.5;
+  options.max_updates = 10;
+  const Followed run = problem.Train(options);
+  ASSERT_TRUE(run.model.ok()) << run.model.status();
+  EXPECT_NEAR(run.model->parameters[0], 2.5 * (1 - std::pow(0.5, 10)), 1e-12);
+  EXPECT_NEAR(run.model->parameters[0], problem.Alone(options), 1e-12);
+}
+
+TEST(SgdCases, OneClassAloneIsRefused) {
+  OneWeight problem({{1, 1}, {1}});
+  SgdOptions options = OneWeight::Options();
+  options.model.kind = SgdModelKind::kLogistic;
+  const Followed run = problem.Train(options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(run.model.status()))
+      << run.model.status();
+  EXPECT_THAT(std::string(run.model.status().message()), HasSubstr("label 1"));
 }
 
 // AI-Hypercomputer/maxdiffusion#484: a step done twice after resuming.

@@ -1,41 +1,87 @@
-// What SGD moves over gRPC, counted there, against what its formulas say.
+// What SGD moves over gRPC, counted there, is what its formulas say.
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "api/placement.h"
 #include "api/training.h"
 #include "coordinator/coordinator.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "sync/mutex.h"
+#include "tests/passing_shard.h"
 #include "tests/served_shard.h"
 #include "tests/sgd_following.h"
+#include "training/sgd_messages.h"
 #include "training/sgd_testing.h"
 
 namespace coterie {
 namespace {
 
 constexpr int32_t kShards = 2;
+constexpr int32_t kWorkers = 4;
+constexpr int64_t kUpdates = 30;
 constexpr char kUuid[] = "01234567-89ab-4def-8123-456789abcdef";
+
+// Remembers what each answer to a step took, packed and on the wire.
+class WeighedShard final : public PassingShard {
+ public:
+  struct Answer {
+    int64_t packed = 0;
+    int64_t wire = 0;
+    uint8_t kind = 0;
+  };
+  using PassingShard::PassingShard;
+
+  void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override {
+    PassingShard::StepJob(
+        std::move(step), std::move(call),
+        [this, done = std::move(done)](absl::StatusOr<JobAnswer> a) mutable {
+          if (a.ok()) {
+            MutexLock lock(&mu_);
+            answers_.push_back({static_cast<int64_t>(a->partial.size()),
+                                a->link.bytes_received,
+                                static_cast<uint8_t>(a->partial[1])});
+          }
+          done(std::move(a));
+        });
+  }
+
+  std::vector<Answer> Take() {
+    MutexLock lock(&mu_);
+    return std::exchange(answers_, {});
+  }
+
+ private:
+  Mutex mu_;
+  std::vector<Answer> answers_ ABSL_GUARDED_BY(mu_);
+};
 
 class SgdWire : public testing::Test {
  protected:
-  SgdWire() : data_(MakeData(400, 60, 4, 5)) {
+  SgdWire() : data_(MakeData(400, 60, kWorkers, TestSeed())) {
     std::vector<std::shared_ptr<ShardClient>> clients;
     for (int32_t i = 0; i < kShards; ++i) {
       ShardOptions options;
       options.shard_id = i;
       options.shards_total = kShards;
       options.cluster_uuid = kUuid;
-      options.path = absl::StrCat(testing::TempDir(), "/wire-", i);
+      options.path = absl::StrCat(
+          testing::TempDir(), "/",
+          testing::UnitTest::GetInstance()->current_test_info()->name(), i);
       std::filesystem::remove_all(options.path);
       options.threads = 1;
       served_.push_back(std::make_unique<ServedShard>(options));
-      clients.push_back(served_.back()->OverGrpc());
+      shards_.push_back(
+          std::make_shared<WeighedShard>(served_.back()->OverGrpc()));
+      clients.push_back(shards_.back());
     }
     auto coordinator = Coordinator::Create(std::move(clients), {});
     EXPECT_TRUE(coordinator.ok()) << coordinator.status();
@@ -65,77 +111,104 @@ class SgdWire : public testing::Test {
   }
 
   Followed Train(SgdMethod method) {
-    SgdOptions options = TestOptions(method, Logistic(60, 1e-2), 4);
+    SgdOptions options = TestOptions(method, Logistic(60, 1e-2), kWorkers);
+    options.max_updates = kUpdates;
     options.float64 = false;
     return Follow(coordinator_->jobs().Train(RequestOf(options), {}).get());
   }
 
+  // Rows of each worker on a shard: row i is worker i mod kWorkers'.
+  std::map<int32_t, int64_t> Rows(int32_t shard) const {
+    const std::vector<int32_t> owner = EvenPlacement(kDefaultSlots, kShards);
+    std::map<int32_t, int64_t> rows;
+    for (size_t i = 0; i < data_.ids.size(); ++i) {
+      const int64_t slot = SlotOf(data_.ids[i], kDefaultSlots);
+      if (owner[static_cast<size_t>(slot)] == shard) {
+        ++rows[static_cast<int32_t>(i) % kWorkers];
+      }
+    }
+    return rows;
+  }
+
   const SgdSimulationData data_;
   std::vector<std::unique_ptr<ServedShard>> served_;
+  std::vector<std::shared_ptr<WeighedShard>> shards_;
   std::unique_ptr<Coordinator> coordinator_;
+  testing::ScopedTrace trace_{__FILE__, __LINE__,
+                              absl::StrCat("SEED=", TestSeed())};
 };
 
-struct Moved {
-  int64_t packed_down = 0;
-  int64_t packed_up = 0;
-  int64_t sent = 0;
-  int64_t received = 0;
-  int64_t messages = 0;
-};
+// Bytes of a number: seven bits each.
+int64_t Varint(int64_t value) {
+  int64_t bytes = 1;
+  while (value >>= 7) ++bytes;
+  return bytes;
+}
 
-Moved Sum(const std::vector<SgdReport>& reports) {
-  Moved moved;
-  for (const SgdReport& report : reports) {
-    moved.packed_down += report.progress.bytes_down;
-    moved.packed_up += report.progress.bytes_up;
-    moved.sent += report.cost.bytes_sent;
-    moved.received += report.cost.bytes_received;
-    moved.messages += report.cost.messages;
+// An answer to a gradient step, of each worker so many bytes of values.
+int64_t Packed(const std::map<int32_t, int64_t>& rows, int64_t update,
+               int64_t values) {
+  int64_t all = 0;
+  int64_t bytes = 0;
+  for (const auto& [worker, count] : rows) {
+    all += count;
+    bytes += Varint(worker) + Varint(count) + values;
   }
-  return moved;
+  // Marks; step number (the first began the job), round; loss; rows, workers.
+  return bytes + 3 + Varint(update + 1) + Varint(update - 1) + 8 + Varint(all) +
+         Varint(static_cast<int64_t>(rows.size()));
+}
+
+// The same as a message: gRPC's five bytes; shard (0 is left out), incarnation
+// and seconds; the answer; seconds.
+int64_t OnTheWire(int64_t packed, int32_t shard, int64_t incarnation) {
+  const int64_t header =
+      (shard == 0 ? 0 : 1 + Varint(shard)) + 1 + Varint(incarnation) + 9;
+  return 5 + 2 + header + 1 + Varint(packed) + packed + 9;
 }
 
 TEST_F(SgdWire, BytesAtTheRpcLayerAreThoseOfTheFormula) {
-  const Followed whole = Train(SgdMethod::kGradientDescent);
-  const Followed blocks = Train(SgdMethod::kIsega);
-  ASSERT_TRUE(whole.model.ok()) << whole.model.status();
-  ASSERT_TRUE(blocks.model.ok()) << blocks.model.status();
-  const Moved all = Sum(whole.reports);
-  const Moved some = Sum(blocks.reports);
-  // 30 updates of 2 shards, 4 workers each: 60 float32 a worker whole, a
-  // quarter of them in blocks; at most 10 bytes a contribution and 48 a partial
-  // beside.
-  constexpr int64_t kContributions = 30 * 2 * 4;
-  EXPECT_GE(all.packed_up, kContributions * 60 * 4);
-  EXPECT_LE(all.packed_up, kContributions * (60 * 4 + 10) + 30 * 2 * 48 + 200);
-  EXPECT_GE(some.packed_up, kContributions * 15 * 4);
-  EXPECT_LE(some.packed_up, kContributions * (15 * 4 + 10) + 30 * 2 * 48 + 200);
-  for (const Moved& moved : {all, some}) {
-    // Around each packed message: names, numbers, seconds, and 5 bytes of
-    // gRPC's framing.
-    const int64_t pairs = moved.messages / 2;
-    EXPECT_GE(pairs, 60);
-    EXPECT_GT(moved.sent - moved.packed_down, 5 * pairs);
-    EXPECT_LE(moved.sent - moved.packed_down, 160 * pairs);
-    EXPECT_GT(moved.received - moved.packed_up, 5 * pairs);
-    EXPECT_LE(moved.received - moved.packed_up, 64 * pairs);
+  struct Case {
+    SgdMethod method;
+    int64_t values;  // bytes a worker and update
+  };
+  // 60 float32; a quarter of them; one with its index.
+  for (const Case& c :
+       {Case{SgdMethod::kGradientDescent, 60 * 4},
+        Case{SgdMethod::kIsega, 15 * 4}, Case{SgdMethod::kEf21, 8}}) {
+    SCOPED_TRACE(static_cast<int>(c.method));
+    const Followed run = Train(c.method);
+    ASSERT_TRUE(run.model.ok()) << run.model.status();
+    int64_t received = 0;
+    for (const SgdReport& report : run.reports) {
+      received += report.cost.bytes_received;
+    }
+    EXPECT_EQ(received, run.model->bytes_received);
+    for (int32_t s = 0; s < kShards; ++s) {
+      const std::map<int32_t, int64_t> rows = Rows(s);
+      ASSERT_EQ(rows.size(), static_cast<size_t>(kWorkers));
+      int64_t packed = 0;
+      int64_t update = 0;
+      for (const WeighedShard::Answer& answer :
+           shards_[static_cast<size_t>(s)]->Take()) {
+        EXPECT_EQ(answer.wire, OnTheWire(answer.packed, s, 1));
+        packed += answer.packed;
+        received -= answer.wire;
+        if (answer.kind != static_cast<uint8_t>(SgdStepKind::kGradient)) {
+          continue;
+        }
+        ++update;
+        EXPECT_EQ(answer.packed, Packed(rows, update, c.values));
+      }
+      EXPECT_EQ(update, kUpdates);
+      const SgdShardAccount& account =
+          run.model->last.shards[static_cast<size_t>(s)];
+      EXPECT_EQ(account.bytes_up, packed);
+      EXPECT_EQ(account.bytes_whole, kUpdates * kWorkers * 60 * 4);
+    }
+    // What the reports say was received is what the messages were.
+    EXPECT_EQ(received, 0);
   }
-  // What is around them does not depend on what they hold, but for lengths.
-  EXPECT_NEAR(static_cast<double>(all.sent - all.packed_down),
-              static_cast<double>(some.sent - some.packed_down),
-              static_cast<double>(2 * all.messages));
-  // And the service counts the same as the reports, together with what else
-  // went over the links.
-  int64_t served = 0;
-  for (const auto& shard : served_) {
-    served += shard->counters->totals().bytes_received;
-  }
-  EXPECT_GE(served, all.sent + some.sent);
-  int64_t bytes_whole = 0;
-  for (const SgdShardAccount& shard : blocks.model->last.shards) {
-    bytes_whole += shard.bytes_whole;
-  }
-  EXPECT_EQ(bytes_whole, kContributions * 60 * 4);
 }
 
 }  // namespace
