@@ -66,6 +66,7 @@ class LocalShards final : public Backend {
     }
     CoordinatorOptions coordinator_options;
     coordinator_options.limits = options_.limits;
+    coordinator_options.jobs.step_timeout = options_.job_step;
     coordinator_options.accepted_stores = options_.accepted_stores;
     coordinator_options.shard_view =
         options_.role == ServerOptions::Role::kShard;

@@ -73,6 +73,9 @@ ABSL_FLAG(
     "Bytes that jobs may keep beside the rows, all shards of this process "
     "together; more are refused. 0 means a quarter of the memory that the "
     "process may use.");
+ABSL_FLAG(absl::Duration, job_step, absl::Minutes(10),
+          "How long a step of a job (k-means, SGD) may take on all shards, "
+          "repeats included, before the job is interrupted, e.g. 10m.");
 ABSL_FLAG(
     int64_t, index_bytes, 0,
     "Bytes of memory that indexes of collections may take, while they are "
@@ -137,13 +140,12 @@ Limits LimitsFromFlags() {
   return limits;
 }
 
-absl::Status DurationInRange(absl::string_view flag, absl::Duration value) {
-  if (value >= absl::ZeroDuration() && value <= absl::Hours(1)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--", flag, "=",
-                                                 absl::FormatDuration(value),
-                                                 " is out of range: 0s..1h"));
+absl::Status DurationInRange(absl::string_view flag, absl::Duration value,
+                             absl::Duration least = absl::ZeroDuration()) {
+  if (value >= least && value <= absl::Hours(1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", absl::FormatDuration(value),
+                   " is out of range: ", absl::FormatDuration(least), "..1h"));
 }
 
 absl::Status Misplaced(absl::string_view flag, absl::string_view role) {
@@ -301,6 +303,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.unsealed_bytes = absl::GetFlag(FLAGS_unsealed_bytes);
   options.merge_bytes = absl::GetFlag(FLAGS_merge_bytes);
   options.job_bytes = absl::GetFlag(FLAGS_job_bytes);
+  options.job_step = absl::GetFlag(FLAGS_job_step);
   options.index_bytes = absl::GetFlag(FLAGS_index_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
@@ -335,6 +338,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
                 int64_t{1} << 40),
         InRange("merge_bytes", options.merge_bytes, 0, int64_t{1} << 50),
         InRange("job_bytes", options.job_bytes, 0, int64_t{1} << 50),
+        DurationInRange("job_step", options.job_step, absl::Seconds(1)),
         InRange("index_bytes", options.index_bytes, 0, int64_t{1} << 50),
         options.limits.Validate()}) {
     if (!s.ok()) {

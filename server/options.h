@@ -52,6 +52,8 @@ struct ServerOptions {
   // What jobs may keep beside the rows, all shards of this process together. 0:
   // a quarter of the memory that it may use.
   int64_t job_bytes = 0;
+  // How long a step of a job may take on all shards.
+  absl::Duration job_step = absl::Minutes(10);
   // What indexes may take, likewise. 0: a fifth.
   int64_t index_bytes = 0;
   // Bytes of requests handled at once; more are refused. 0: a tenth of the

@@ -52,6 +52,7 @@ TEST(Options, FlagsDefaultToTheStructsDefaults) {
   EXPECT_EQ(parsed->unsealed_bytes, plain.unsealed_bytes);
   EXPECT_EQ(parsed->merge_bytes, plain.merge_bytes);
   EXPECT_EQ(parsed->job_bytes, plain.job_bytes);
+  EXPECT_EQ(parsed->job_step, plain.job_step);
   EXPECT_EQ(parsed->index_bytes, plain.index_bytes);
   EXPECT_EQ(parsed->drain, plain.drain);
   EXPECT_EQ(parsed->reflection, plain.reflection);
@@ -68,6 +69,7 @@ TEST(Options, BadValuesAreRefusedNamingTheFlag) {
       {"--unsealed_bytes=1", "unsealed_bytes"},
       {"--merge_bytes=-1", "merge_bytes"},
       {"--job_bytes=-1", "job_bytes"},
+      {"--job_step=10ms", "job_step"},
       {"--index_bytes=-1", "index_bytes"},
       {"--drain=-1s", "drain"},
       {"--data_dir_wait=-1s", "data_dir_wait"},

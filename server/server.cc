@@ -83,6 +83,7 @@ std::unique_ptr<Backend> MakeRemoteCluster(
   link.cluster_uuid = options.cluster_uuid;
   link.serve_partial = options.serve_partial;
   link.coordinator.limits = options.limits;
+  link.coordinator.jobs.step_timeout = options.job_step;
   link.coordinator.accepted_stores = options.accepted_stores;
   link.coordinator.connect_timeout = kConnectTimeout;
   const int64_t message_bytes = ShardMessageBytes(options.limits);
