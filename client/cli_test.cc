@@ -82,6 +82,14 @@ TEST_F(Cli, WrongUsageIsCode1WithAdviceAndSendsNothing) {
       {"delete", "w", "1", "--dry-run"},
       {"search", "w", "--id", "1", "--where", "a>b"},
       {"drop", "w"},
+      {"train", "w"},
+      {"train", "w", "--label", "y", "--model", "forest"},
+      {"train", "w", "--label", "y", "--method", "adam"},
+      {"train", "w", "--label", "y", "--decay", "0.1"},
+      {"train", "w", "--label", "y", "--asynchronous", "--backup", "1"},
+      {"predict", "w", "m"},
+      {"predict", "w", "m", "--vector", "1,nan"},
+      {"models", "w", "--delete"},
   };
   for (const std::vector<std::string>& arguments : cases) {
     const Result result = Run(arguments);

@@ -151,10 +151,16 @@ class TrainCommand : public Command {
                         "Share of a gradient sent (default: 1/workers)");
     command->add_option("--top-k", top_k_, "Values sent by top-k");
     command->add_option("--levels", levels_, "Of qsgd");
+    command->add_option("--refresh-every", refresh_every_,
+                        "isaga: updates between points to resume from");
     command->add_option("--step", step_, "Constant (default: by theory)");
     command->add_option("--decay", decay_, "Step / (1 + decay x updates)");
     command->add_flag("--asynchronous", asynchronous_,
                       "Each shard's answer is an update");
+    command->add_option("--bound", bound_,
+                        "The same, at most so many ahead of the slowest shard");
+    command->add_option("--buffered", buffered_,
+                        "So many shards' answers are an update");
     command->add_option("--backup", backup_,
                         "Shards of a round not to wait for");
     command->add_flag("--float64", float64_, "Numbers travel as float64");
@@ -196,6 +202,23 @@ class TrainCommand : public Command {
     return absl::OkStatus();
   }
 
+  absl::Status SetMode(v1::SgdModeSpec* mode) const {
+    const int modes = (asynchronous_ ? 1 : 0) + (bound_.has_value() ? 1 : 0) +
+                      (buffered_ > 0 ? 1 : 0) + (backup_ > 0 ? 1 : 0);
+    if (modes > 1) {
+      return UsageError(
+          "--asynchronous, --bound, --buffered and --backup exclude each other",
+          "See: coterie train --help");
+    }
+    if (asynchronous_) mode->mutable_asynchronous();
+    if (bound_.has_value()) {
+      mode->mutable_stale_synchronous()->set_bound(*bound_);
+    }
+    if (buffered_ > 0) mode->mutable_buffered()->set_answers(buffered_);
+    if (backup_ > 0) mode->mutable_backup()->set_shards(backup_);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<v1::TrainSgdRequest> MakeRequest() const {
     v1::TrainSgdRequest request;
     request.set_collection(collection_);
@@ -207,14 +230,8 @@ class TrainCommand : public Command {
     request.set_name(name_.empty() ? absl::StrCat(model_, "-", method_)
                                    : name_);
     request.set_replace(replace_ || name_.empty());
-    if (asynchronous_) request.mutable_mode()->mutable_asynchronous();
-    if (backup_ > 0) {
-      if (asynchronous_) {
-        return UsageError("--backup and --asynchronous exclude each other",
-                          "See: coterie train --help");
-      }
-      request.mutable_mode()->mutable_backup()->set_shards(backup_);
-    }
+    status = SetMode(request.mutable_mode());
+    if (!status.ok()) return status;
     if (decay_ > 0 && !step_.has_value()) {
       return UsageError("--decay needs a --step that decays",
                         "Like this: --step 0.1 --decay 0.01");
@@ -232,6 +249,7 @@ class TrainCommand : public Command {
     if (target_loss_.has_value()) request.set_target_loss(*target_loss_);
     request.set_held_out(held_out_);
     request.set_evaluate_every(measure_every_);
+    request.set_refresh_every(refresh_every_);
     request.set_seed(seed_);
     request.set_skip_missing(skip_missing_);
     return request;
@@ -271,9 +289,12 @@ class TrainCommand : public Command {
   double block_fraction_ = 0;
   int64_t top_k_ = 0;
   int32_t levels_ = 0;
+  int64_t refresh_every_ = 0;
   std::optional<double> step_;
   double decay_ = 0;
   bool asynchronous_ = false;
+  std::optional<int64_t> bound_;
+  int32_t buffered_ = 0;
   int32_t backup_ = 0;
   bool float64_ = false;
   int64_t updates_ = 0;

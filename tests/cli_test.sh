@@ -130,6 +130,29 @@ expect_code 1 "an algorithm that is none" \
 expect_code 0 "delete" $coterie jobs words sweep-4 --delete
 expect_code 2 "gone" $coterie jobs words sweep-4
 
+expect_code 0 "train" $coterie train words --label cluster --model softmax \
+  --classes 20 --method isega --workers 4 --updates 40 --held-out 0.2 \
+  --plot "$work/loss.png"
+expect_text err 'update [0-9]+ +loss [0-9]' "shows the loss"
+expect_text out '2,000 parameters' "says what was learnt"
+expect_text out 'measured: loss .* accuracy 0\.[0-9]' "and how well"
+expect_text out '[0-9.]+% saved' "and what was not sent"
+expect_text out 'stored as softmax-isega' "and its name"
+expect "a picture" grep -q PNG "$work/loss.png"
+expect_code 0 "predict" $coterie predict words softmax-isega --id 1 --id 0
+expect_text out 'none' "says which points there are not"
+expect_code 3 "a label that is none" $coterie train words --label word
+expect_text err '9,?999|rows' "how many points lack it"
+expect_code 3 "what is not sound" $coterie train words --label cluster \
+  --model softmax --classes 20 --compressor top-k --feedback plain
+expect_text err 'method' "names it"
+expect_code 0 "models" $coterie models words
+expect_text out 'softmax-isega' "lists them"
+expect_code 0 "jobs" $coterie jobs
+expect_text out 'words +softmax-isega +DONE' "lists its job"
+expect_code 0 "delete" $coterie models words softmax-isega --delete
+expect_code 2 "gone" $coterie predict words softmax-isega --id 1
+
 expect_code 1 "drop needs --yes without a terminal" $coterie drop words
 expect_code 0 "drop" $coterie drop words --yes
 expect_code 2 "gone" $coterie count words
