@@ -53,9 +53,9 @@ prepare() {
   sed "s/\"k\": 10/$text/g" "$work/queries-fail.json" >"$work/queries-require.json"
 }
 
-scenarios=(health_names load_job lost_shard draining_health kmeans_job
+scenarios=(health_names load_job lost_shard draining_health kmeans_job sgd_job
   evictions scale_guard restart_coordinators restart_shards bad_image flag_change
-  out_of_memory kills node_restart backup earlier_chart probes)
+  out_of_memory kills node_restart backup lost_volume earlier_chart probes)
 [ $# -gt 0 ] && scenarios=("$@")
 
 prepare || { echo "run: cannot prepare" >&2; exit 1; }

@@ -52,6 +52,29 @@ backup() {
   k delete pvc data-restored-coterie-shard-{0,1,2} >/dev/null
 }
 
+lost_volume() {
+  scenario "A volume is lost"
+  local was
+  was=$(uid coterie-shard-1)
+  k delete pvc data-coterie-shard-1 --wait=false >/dev/null
+  k delete pod coterie-shard-1 >/dev/null
+  check "its pod comes back with another" in_time 120 replaced coterie-shard-1 "$was"
+  check "searches fail" in_time 30 unavailable
+  way_out() {
+    accepted=$(k logs deploy/coterie | grep -o 'accept_stores=1=[0-9a-f]*' | tail -n 1)
+    [ -n "$accepted" ]
+  }
+  local accepted=
+  check "a coordinator's log has why, and the way out" in_time 60 way_out
+  check "its points are given up" helm upgrade coterie "$root/k8s/chart" \
+    --reuse-values --set-string "coordinators.acceptStores.1=${accepted##*=}"
+  check "whole" whole
+  check "without them" [ "$(coterie count words)" -lt 10000 ]
+  check "they are imported again" coterie import words \
+    "$root/data/words-10k.npy" --text "$root/data/words-10k.txt" --as word
+  check "the same answers" exact
+}
+
 # k8s/test/coterie-0.1.0.tgz is the chart as it was at first.
 earlier_chart() {
   scenario "From an earlier chart"

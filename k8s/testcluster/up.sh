@@ -262,7 +262,7 @@ start_runtime() {
 # Local volumes, which honour fsGroup; base.yaml has their class.
 make_volumes() {
   local n
-  for n in $(seq 0 11); do
+  for n in $(seq 0 15); do
     mkdir -p "$cluster_var/volumes/local$n"
     cat <<YAML
 ---
