@@ -32,6 +32,7 @@
 #include "training/kmeans_rows.h"
 #include "training/kmeans_workers.h"
 #include "training/nearest_centre.h"
+#include "training/row_code_kernels.h"
 
 namespace coterie {
 
@@ -39,6 +40,7 @@ namespace coterie {
 // any number of threads may share it. REQUIRES: at least one row.
 class RowCodes {
  public:
+  // O(n d).
   RowCodes(const KMeansRows& rows, const KMeansWorkers& workers);
 
   // Bytes that codes of n rows take.
@@ -51,19 +53,24 @@ class RowCodes {
 
  private:
   friend class CodedNearest;
+  struct Scratch;
   struct Form {
     float scale = 1;    // s
     float error = 0;    // E, rounded up
     float square = 0;   // |y^|^2, to 2^-23
     int32_t start = 0;  // -128 * sum of b
   };
-  void Code(const KMeansRows& rows, int64_t row, std::vector<double>& y);
+  void FindOffset(const KMeansRows& rows, const KMeansWorkers& workers);
+  void Code(const KMeansRows& rows, int64_t row, Scratch& scratch);
+  void CodeSlowly(const KMeansRows& rows, int64_t row, Scratch& scratch);
 
   CodeKernel kernel_;
+  internal_nearest::CodeRowKernel code_row_;
   int64_t quads_;
   int unit_ = 0;
   std::vector<float> offset_;
-  std::vector<int32_t> codes_;  // quads a row
+  std::vector<float> unit_offset_;  // in units, padded
+  std::vector<int32_t> codes_;      // quads a row
   std::vector<Form> forms_;
 };
 
@@ -73,14 +80,18 @@ class CodedNearest {
  public:
   class Scratch;
 
-  // Keeps references to all three. O(k d).
+  // Keeps references to the first three. `members`, if not empty: only these
+  // centres are looked at, each index once. O(k d).
   CodedNearest(const KMeansRows& rows, const RowCodes& codes,
-               const NearestCentre& centres);
+               const NearestCentre& centres,
+               absl::Span<const int32_t> members = {});
 
   // found[i] holds an active centre and the canonical distance of row which[i]
-  // to it; it becomes the nearest centre's. `reach[i]` >= 0 is added to the
-  // radius: `other` then says that much more, for that many more candidates.
-  // Returns the number of canonical distances computed.
+  // to it; it becomes the nearest one's, of it and the members. `reach[i]` >= 0
+  // is added to the radius: `other`, of the members and the centre given, then
+  // says that much more, for that many more candidates. The first centre need
+  // not be near: the candidate that codes say is nearest comes first. Returns
+  // the number of canonical distances computed.
   int64_t Find(absl::Span<const int64_t> which, absl::Span<const double> reach,
                absl::Span<NearestFound> found, Scratch& scratch) const;
 
@@ -88,19 +99,28 @@ class CodedNearest {
   struct alignas(64) Line {
     uint8_t bytes[64];
   };
-  void CodeCentre(int64_t j, double floor, std::vector<double>& z);
+  int64_t member(int64_t position) const {
+    return members_.empty() ? position
+                            : members_[static_cast<size_t>(position)];
+  }
+  void CodeCentre(int64_t position, double floor, std::vector<double>& z);
   void FillQueries(absl::Span<const int64_t> which,
                    absl::Span<const double> reach,
                    absl::Span<const NearestFound> found,
                    Scratch& scratch) const;
-  void Scan(int64_t queries, Scratch& scratch) const;
+  void Scan(absl::Span<const int64_t> which, Scratch& scratch) const;
+  // The codes of the tile's rows, one after the other.
+  const int32_t* Queries(absl::Span<const int64_t> tile,
+                         Scratch& scratch) const;
   int64_t Resolve(int64_t row, int64_t query, NearestFound& found,
                   Scratch& scratch) const;
-  double Lower(int64_t row, int64_t centre, int32_t ip) const;
+  double Lower(int64_t row, int64_t position, int32_t ip) const;
 
   const KMeansRows& rows_;
   const RowCodes& codes_;
   const NearestCentre& centres_;
+  const std::vector<int32_t> members_;
+  const int64_t size_;
   internal_certified::BatchKernel kernel_;
   int64_t groups_;
   std::vector<Line> lines_;
@@ -113,6 +133,7 @@ class CodedNearest {
   double code_error_ = 0;        // G
   double most_a_ = 0;
   double most_b_ = 0;
+  double from_units_ = 1;
 };
 
 // Working memory of one thread.
@@ -123,8 +144,9 @@ class CodedNearest::Scratch {
  private:
   friend class CodedNearest;
   struct Candidate {
-    int32_t centre;
+    int32_t position;  // of the member
     int32_t ip;
+    double lower;  // bound on the radius, when needed
     int32_t next;  // of the same row; -1: none
   };
   std::vector<int32_t> queries_;

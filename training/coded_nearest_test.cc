@@ -83,6 +83,63 @@ int64_t Check(const Case& test, std::mt19937_64& random) {
   return evaluated;
 }
 
+// Among some centres, beside one that need not be of them.
+TEST(CodedNearest, LooksAtMembersOnly) {
+  std::mt19937_64 random(TestSeed());
+  for (const std::string& kind : TestVectorKinds()) {
+    SCOPED_TRACE(kind);
+    const TestVectors data =
+        MakeTestVectors(kind, 40, 200, 20, /*nonzero=*/false, random);
+    const RowsView view = data.rows_view();
+    std::vector<PointId> ids;
+    std::vector<int64_t> which;
+    for (int64_t i = 0; i < view.n;
+         i += 1 + static_cast<int64_t>(random() % 2)) {
+      which.push_back(i);
+    }
+    for (int64_t i = 0; i < view.n; ++i) ids.push_back(PointId(i));
+    const auto rows = KMeansRows::Create(Metric::kSquaredL2, data.d,
+                                         {{.rows = view, .ids = ids.data()}});
+    ASSERT_TRUE(rows.ok());
+    const NearestCentre centres(Metric::kSquaredL2, data.queries_view(), {});
+    std::vector<int32_t> members;
+    for (int32_t j = 0; j < 200; ++j) {
+      if (random() % 3 == 0) members.push_back(j);
+    }
+    const RowCodes codes(*rows, KMeansWorkers());
+    const CodedNearest coded(*rows, codes, centres, members);
+    std::vector<NearestFound> found;
+    for (int64_t i : which) {
+      const auto own = static_cast<int32_t>(random() % 200);
+      found.push_back({own, rows->Distance(i, centres.centre(own), 0), 0});
+    }
+    const std::vector<NearestFound> before = found;
+    CodedNearest::Scratch scratch;
+    coded.Find(which, std::vector<double>(which.size(), 0),
+               absl::MakeSpan(found), scratch);
+    for (size_t q = 0; q < which.size(); ++q) {
+      NearestFound expected = before[q];
+      for (int32_t j : members) {
+        const double distance = rows->Distance(which[q], centres.centre(j), 0);
+        if (distance < expected.distance ||
+            (distance == expected.distance && j < expected.label)) {
+          expected = {j, distance, 0};
+        }
+      }
+      EXPECT_EQ(found[q].label, expected.label);
+      EXPECT_EQ(found[q].distance, expected.distance);
+      members.push_back(before[q].label);
+      for (int32_t j : members) {
+        if (j == expected.label) continue;
+        EXPECT_LE(found[q].other,
+                  RadiusAtMost(Metric::kSquaredL2,
+                               rows->Distance(which[q], centres.centre(j), 0)));
+      }
+      members.pop_back();
+    }
+  }
+}
+
 TEST(CodedNearest, IsTheCanonicalOneOnEveryTargetForEveryKindOfData) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "SEED=" << seed);

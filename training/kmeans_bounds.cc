@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "index/distance.h"
 #include "training/kmeans_workers.h"
 #include "training/nearest_centre.h"
@@ -38,13 +40,35 @@ CentreDrift::CentreDrift(const NearestCentre& before,
     float f = static_cast<float>(moved);
     if (f < moved) f = std::nextafterf(f, kFloatInfinity);
     drift_.push_back(f);
-    if (farthest_ < 0 || moved > first_) {
-      second_ = farthest_ < 0 ? 0 : first_;
-      first_ = moved;
-      farthest_ = j;
-    } else {
-      second_ = std::max(second_, moved);
-    }
+    all_.Add(j, f);
+  }
+}
+
+void CentreDrift::Largest::Add(int64_t j, float drift) {
+  if (centre < 0 || drift > first) {
+    second = first;
+    first = drift;
+    centre = j;
+  } else {
+    second = std::max(second, drift);
+  }
+}
+
+std::vector<int32_t> CentreDrift::Farthest() const {
+  std::vector<int32_t> order(drift_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [this](int32_t a, int32_t b) {
+    return of(a) != of(b) ? of(a) > of(b) : a < b;
+  });
+  return order;
+}
+
+void CentreDrift::SetApart(absl::Span<const int32_t> centres) {
+  std::vector<uint8_t> apart(drift_.size(), 0);
+  for (int32_t j : centres) apart[static_cast<size_t>(j)] = 1;
+  not_apart_ = Largest();
+  for (int64_t j = 0; j < size(); ++j) {
+    if (apart[static_cast<size_t>(j)] == 0) not_apart_.Add(j, of(j));
   }
 }
 
@@ -68,11 +92,8 @@ CentreSeparation::CentreSeparation(const NearestCentre& centres, bool pairs,
 }
 
 void LowerBounds(const CentreDrift& drift, int64_t count, float* bounds) {
-  // Two roundings to nearest are paid for by the factor.
-  constexpr float kDown = 1 - 0x1p-23f;
   for (int64_t j = 0; j < count; ++j) {
-    const float lower = (bounds[j] - drift.of(j)) * kDown;
-    bounds[j] = lower > 0 ? lower : 0;
+    bounds[j] = LowerBound(bounds[j], drift.of(j));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "training/kmeans_codec.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/config.h"
+#include "absl/numeric/bits.h"
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -219,6 +221,23 @@ void GetPicks(uint64_t count, Reader& in, std::vector<KMeansPick>& picks) {
   }
 }
 
+// Bit of a kind's byte: the batch has short numbers.
+constexpr uint8_t kShort = 0x80;
+
+// bfloat16: the upper half of a float32.
+bool HasShortRows(const KMeansStep& step) {
+  return step.kind == KMeansStepKind::kBatch && !step.rows.empty() &&
+         std::all_of(step.rows.begin(), step.rows.end(), [](float v) {
+           return (absl::bit_cast<uint32_t>(v) & 0xffff) == 0;
+         });
+}
+
+bool HasShortSums(const KMeansPartial& partial) {
+  return partial.kind == KMeansStepKind::kBatch && !partial.sums.empty() &&
+         std::all_of(partial.sums.begin(), partial.sums.end(),
+                     [](int64_t v) { return v == static_cast<int32_t>(v); });
+}
+
 bool HasExtent(const KMeansPartial& partial) {
   return partial.kind == KMeansStepKind::kExtent;
 }
@@ -227,7 +246,8 @@ bool HasExtent(const KMeansPartial& partial) {
 
 int64_t KMeansStepBytes(const KMeansStep& step) {
   const int64_t scale = static_cast<int64_t>(step.scale.sum_exponents.size());
-  return kKMeansStepHeaderBytes + 4 * static_cast<int64_t>(step.rows.size()) +
+  return kKMeansStepHeaderBytes +
+         (HasShortRows(step) ? 2 : 4) * static_cast<int64_t>(step.rows.size()) +
          FlagBytes(step.touched.size()) + FlagBytes(step.active.size()) +
          (scale > 0 ? 4 * scale + 8 : 0) + TokenBytes(step.token) +
          8 * static_cast<int64_t>(step.values.size()) +
@@ -239,8 +259,8 @@ int64_t KMeansPartialBytes(const KMeansPartial& partial) {
     return static_cast<int64_t>(values.size());
   };
   return kKMeansPartialHeaderBytes +
-         8 * (size(partial.sums) + size(partial.weights)) +
-         FlagBytes(partial.touched.size()) +
+         (HasShortSums(partial) ? 4 : 8) * size(partial.sums) +
+         8 * size(partial.weights) + FlagBytes(partial.touched.size()) +
          4 * (size(partial.float_sums) + size(partial.float_weights)) +
          16 * size(partial.potentials) + kPickBytes * size(partial.picks) +
          4 * size(partial.pick_rows) +
@@ -250,8 +270,10 @@ int64_t KMeansPartialBytes(const KMeansPartial& partial) {
 
 std::string EncodeKMeansStep(const KMeansStep& step) {
   Writer out(KMeansStepBytes(step));
+  const bool short_rows = HasShortRows(step);
   out.Put(kVersion);
-  out.Put(static_cast<uint8_t>(step.kind));
+  out.Put(static_cast<uint8_t>(static_cast<uint8_t>(step.kind) |
+                               (short_rows ? kShort : 0)));
   out.Put(static_cast<uint8_t>(step.algorithm));
   out.Put(static_cast<uint8_t>(step.form));
   out.Put(step.shard);
@@ -270,7 +292,13 @@ std::string EncodeKMeansStep(const KMeansStep& step) {
   out.PutSize(step.token.weights.size());
   out.PutSize(step.values.size());
   out.PutSize(step.picks.size());
-  out.PutAll(step.rows);
+  if (short_rows) {
+    for (float v : step.rows) {
+      out.Put(static_cast<uint16_t>(absl::bit_cast<uint32_t>(v) >> 16));
+    }
+  } else {
+    out.PutAll(step.rows);
+  }
   out.PutFlags(step.touched);
   out.PutFlags(step.active);
   if (!step.scale.sum_exponents.empty()) {
@@ -288,7 +316,9 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   Reader in(bytes);
   KMeansStep step;
   if (in.Get<uint8_t>() != kVersion) in.Refuse();
-  step.kind = static_cast<KMeansStepKind>(in.Get<uint8_t>());
+  const uint8_t kind = in.Get<uint8_t>();
+  const bool short_rows = (kind & kShort) != 0;
+  step.kind = static_cast<KMeansStepKind>(kind & ~kShort);
   step.algorithm = static_cast<KMeansAlgorithm>(in.Get<uint8_t>());
   step.form = static_cast<KMeansSumForm>(in.Get<uint8_t>());
   if (!KnownKind(step.kind) || !KnownAlgorithm(step.algorithm) ||
@@ -311,7 +341,16 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
   const uint64_t token = in.Get<uint64_t>();
   const uint64_t values = in.Get<uint64_t>();
   const uint64_t picks = in.Get<uint64_t>();
-  in.GetAll(rows, step.rows);
+  if (short_rows) {
+    std::vector<uint16_t> values16;
+    in.GetAll(rows, values16);
+    for (uint16_t v : values16) {
+      step.rows.push_back(absl::bit_cast<float>(uint32_t{v} << 16));
+    }
+  } else {
+    in.GetAll(rows, step.rows);
+  }
+  if (short_rows != HasShortRows(step)) in.Refuse();
   in.GetFlags(touched, step.touched);
   in.GetFlags(active, step.active);
   if (columns > 0) {
@@ -329,8 +368,10 @@ absl::StatusOr<KMeansStep> DecodeKMeansStep(absl::string_view bytes) {
 
 std::string EncodeKMeansPartial(const KMeansPartial& partial) {
   Writer out(KMeansPartialBytes(partial));
+  const bool short_sums = HasShortSums(partial);
   out.Put(kVersion);
-  out.Put(static_cast<uint8_t>(partial.kind));
+  out.Put(static_cast<uint8_t>(static_cast<uint8_t>(partial.kind) |
+                               (short_sums ? kShort : 0)));
   out.Put(static_cast<uint8_t>(partial.form));
   out.Put(uint8_t{0});
   out.Put(uint32_t{0});
@@ -350,7 +391,11 @@ std::string EncodeKMeansPartial(const KMeansPartial& partial) {
   out.PutSize(HasExtent(partial) ? partial.extent.max_value.size()
                                  : partial.float_weights.size());
   out.PutSize(partial.token.weights.size());
-  out.PutAll(partial.sums);
+  if (short_sums) {
+    for (int64_t v : partial.sums) out.Put(static_cast<int32_t>(v));
+  } else {
+    out.PutAll(partial.sums);
+  }
   out.PutAll(partial.weights);
   out.PutFlags(partial.touched);
   out.PutAll(partial.float_sums);
@@ -370,7 +415,9 @@ absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
   Reader in(bytes);
   KMeansPartial partial;
   if (in.Get<uint8_t>() != kVersion) in.Refuse();
-  partial.kind = static_cast<KMeansStepKind>(in.Get<uint8_t>());
+  const uint8_t kind = in.Get<uint8_t>();
+  const bool short_sums = (kind & kShort) != 0;
+  partial.kind = static_cast<KMeansStepKind>(kind & ~kShort);
   partial.form = static_cast<KMeansSumForm>(in.Get<uint8_t>());
   if (!KnownKind(partial.kind) || !KnownForm(partial.form) ||
       in.Get<uint8_t>() != 0 || in.Get<uint32_t>() != 0) {
@@ -383,7 +430,14 @@ absl::StatusOr<KMeansPartial> DecodeKMeansPartial(absl::string_view bytes) {
   partial.skipped = in.Get<int64_t>();
   uint64_t sizes[9];
   for (uint64_t& size : sizes) size = in.Get<uint64_t>();
-  in.GetAll(sizes[0], partial.sums);
+  if (short_sums) {
+    std::vector<int32_t> sums32;
+    in.GetAll(sizes[0], sums32);
+    partial.sums.assign(sums32.begin(), sums32.end());
+  } else {
+    in.GetAll(sizes[0], partial.sums);
+  }
+  if (short_sums != HasShortSums(partial)) in.Refuse();
   in.GetAll(sizes[1], partial.weights);
   in.GetFlags(sizes[2], partial.touched);
   in.GetAll(sizes[3], partial.float_sums);

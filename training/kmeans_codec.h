@@ -25,6 +25,8 @@ inline constexpr int64_t kKMeansPartialHeaderBytes = 128;
 //   step     4 k d
 //   partial  8 k (d + 1) under kInt64, 4 k (d + 1) under kFloat32
 // (training/cost_model.h), plus k bits for `touched` and `active` where given.
+// The rows of a batch's step take 2 bytes a value if all have 16 bits, the sums
+// of its partial 4 if all fit.
 int64_t KMeansStepBytes(const KMeansStep& step);
 int64_t KMeansPartialBytes(const KMeansPartial& partial);
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
+#include "index/metric.h"
 #include "index/test_vectors.h"
 #include "training/cost_model.h"
 #include "training/kmeans_job.h"
@@ -169,6 +170,77 @@ TEST(KMeansCodec, RefusesWhatIsCutShortTooLongOrUnknown) {
   for (size_t size = 0; size < up.size(); ++size) {
     EXPECT_FALSE(DecodeKMeansPartial(up.substr(0, size)).ok()) << size;
   }
+}
+
+// A batch's centres have 16 bits a value and its sums 32: half of what an
+// assignment sends.
+TEST(KMeansCodec, BatchesTakeHalfTheBytes) {
+  std::mt19937_64 random(TestSeed());
+  KMeansData data = Blobs(1200, 24, 20, 2, random);
+  for (const Metric metric : {Metric::kSquaredL2, Metric::kCosine}) {
+    data.metric = metric;
+    KMeansOptions options = OptionsFor(data, 20, true);
+    options.batch_rows = 400;
+    KMeansCluster plain(data, 2);
+    const absl::StatusOr<KMeansResult> expected = plain.Run(options);
+    ASSERT_TRUE(expected.ok());
+    KMeansCluster cluster(data, 2);
+    absl::StatusOr<KMeansJob> job = KMeansJob::Create(options, 2);
+    ASSERT_TRUE(job.ok());
+    int64_t batches = 0;
+    while (!job->Done()) {
+      const std::string down = EncodeKMeansStep(job->NextStep());
+      ExpectRoundTrip(job->NextStep());
+      const absl::StatusOr<KMeansStep> step = DecodeKMeansStep(down);
+      ASSERT_TRUE(step.ok()) << step.status();
+      const bool batch = step->kind == KMeansStepKind::kBatch;
+      if (batch) {
+        ++batches;
+        const int64_t middle = metric == Metric::kCosine ? 0 : 8 * 24;
+        EXPECT_EQ(static_cast<int64_t>(down.size()),
+                  kKMeansStepHeaderBytes + 2 * 20 * 24 + middle);
+      }
+      for (int32_t s = 0; s < 2; ++s) {
+        const absl::StatusOr<KMeansPartial> partial =
+            cluster.shards()[static_cast<size_t>(s)]->Run(
+                *step, KMeansWorkers(), [] { return false; });
+        ASSERT_TRUE(partial.ok()) << partial.status();
+        ExpectRoundTrip(*partial);
+        const std::string up = EncodeKMeansPartial(*partial);
+        if (batch) {
+          EXPECT_LE(static_cast<int64_t>(up.size()),
+                    kKMeansPartialHeaderBytes + 20 * (4 * 24 + 8));
+        }
+        ASSERT_TRUE(job->Accept(s, *DecodeKMeansPartial(up)).ok());
+      }
+    }
+    EXPECT_GT(batches, 3);
+    EXPECT_EQ(job->Result().centres, expected->centres);
+  }
+}
+
+TEST(KMeansCodec, RefusesShortNumbersWhereNoneAre) {
+  KMeansStep step;
+  step.kind = KMeansStepKind::kBatch;
+  step.rows = {1, 2, 3};
+  std::string bytes = EncodeKMeansStep(step);
+  bytes[1] =
+      static_cast<char>(static_cast<int>(KMeansStepKind::kAssign) | 0x80);
+  EXPECT_FALSE(DecodeKMeansStep(bytes).ok());
+  // Values that have 16 bits are sent so.
+  step.kind = KMeansStepKind::kAssign;
+  bytes = EncodeKMeansStep(step);
+  bytes[1] = static_cast<char>(KMeansStepKind::kBatch);
+  EXPECT_FALSE(DecodeKMeansStep(bytes).ok());
+  KMeansPartial partial;
+  partial.kind = KMeansStepKind::kBatch;
+  partial.sums = {1, -2};
+  bytes = EncodeKMeansPartial(partial);
+  bytes[1] =
+      static_cast<char>(static_cast<int>(KMeansStepKind::kAssign) | 0x80);
+  EXPECT_FALSE(DecodeKMeansPartial(bytes).ok());
+  partial.sums = {1, int64_t{1} << 31};
+  EXPECT_TRUE(DecodeKMeansPartial(EncodeKMeansPartial(partial)).ok());
 }
 
 }  // namespace

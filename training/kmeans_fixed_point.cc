@@ -110,6 +110,11 @@ KMeansScale ScaleFor(Metric metric, const KMeansExtent& extent,
   return scale;
 }
 
+KMeansScale Coarser(KMeansScale scale, int32_t bits) {
+  for (int32_t& e : scale.sum_exponents) e -= bits;
+  return scale;
+}
+
 bool ScaleFits(const KMeansScale& scale, const KMeansExtent& extent) {
   const KMeansScale finest = ScaleFor(Metric::kSquaredL2, extent, {});
   if (scale.sum_exponents.size() != extent.max_product.size()) return false;
@@ -125,12 +130,33 @@ bool ScaleFits(const KMeansScale& scale, const KMeansExtent& extent) {
              61 - n_bits;
 }
 
+namespace {
+
+// To the nearest integer, but at most 2^125 in magnitude; NaN is 0. Without the
+// library's conversion, which takes ten times as long.
+absl::int128 Rounded(double value) {
+  const double v = std::min(std::max(value, -0x1p125), 0x1p125);
+  const double magnitude = std::fabs(v);
+  if (!(magnitude >= 0)) return 0;
+  if (magnitude < 0x1p52) return std::llrint(v);
+  // An integer already: 53 bits, shifted.
+  const uint64_t bits = absl::bit_cast<uint64_t>(magnitude);
+  const uint64_t mantissa =
+      (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
+  const int shift = static_cast<int>(bits >> 52) - 1075;
+  const absl::int128 whole = absl::int128(mantissa) << shift;
+  return v < 0 ? -whole : whole;
+}
+
+}  // namespace
+
 absl::int128 ToFixed128(double value, int32_t exponent) {
-  const double scaled =
-      std::min(std::max(std::ldexp(value, exponent), -0x1p125), 0x1p125);
-  if (!(std::fabs(scaled) >= 0)) return 0;
-  if (std::fabs(scaled) < 0x1p52) return std::llrint(scaled);
-  return absl::int128(scaled);
+  return Rounded(std::ldexp(value, exponent));
+}
+
+absl::int128 FixedPointAdder::Objective(double weight, double distance) const {
+  return std::min(Rounded(weight * distance * objective_factor_),
+                  objective_limit_);
 }
 
 double FromFixed128(absl::int128 value, int32_t exponent) {
@@ -143,7 +169,7 @@ double FromFixed64(int64_t value, int32_t exponent) {
 
 FixedPointAdder::FixedPointAdder(const KMeansScale& scale, int64_t rows)
     : weight_exponent_(scale.weight_exponent),
-      objective_exponent_(scale.objective_exponent),
+      objective_factor_(std::ldexp(1.0, scale.objective_exponent)),
       objective_limit_(absl::int128(1)
                        << (124 - LogCeil(std::max<int64_t>(1, rows)))) {
   for (int32_t e : scale.sum_exponents) {

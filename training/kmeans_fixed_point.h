@@ -18,7 +18,6 @@
 #ifndef COTERIE_TRAINING_KMEANS_FIXED_POINT_H_
 #define COTERIE_TRAINING_KMEANS_FIXED_POINT_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -69,6 +68,9 @@ KMeansScale ScaleFor(Metric metric, const KMeansExtent& extent,
 // range: a scale that came over the wire may be wrong.
 bool ScaleFits(const KMeansScale& scale, const KMeansExtent& extent);
 
+// The scale whose sums are in units of 2^bits of the given one's.
+KMeansScale Coarser(KMeansScale scale, int32_t bits);
+
 // value * 2^exponent, to the nearest integer, but at most 2^125 in magnitude.
 // NaN is 0.
 absl::int128 ToFixed128(double value, int32_t exponent);
@@ -99,15 +101,12 @@ class FixedPointAdder {
   void Accumulate(Metric metric, VectorView x, double squared_norm,
                   double weight, int64_t sign, int64_t* sums) const;
   // w * distance in units.
-  absl::int128 Objective(double weight, double distance) const {
-    return std::min(ToFixed128(weight * distance, objective_exponent_),
-                    objective_limit_);
-  }
+  absl::int128 Objective(double weight, double distance) const;
 
  private:
   std::vector<double> factors_;  // 2^exponent
   int32_t weight_exponent_;
-  int32_t objective_exponent_;
+  double objective_factor_;  // 2^exponent
   absl::int128 objective_limit_;
 };
 

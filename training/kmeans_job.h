@@ -354,6 +354,9 @@ class KMeansJob {
   // kmeans_job_batch.cc
   int64_t BatchesPerEpoch() const;
   void StartBatches();
+  int32_t BatchCoarseness() const;
+  std::vector<double> MiddleOfCentres() const;
+  void FillShortRows();
   void FillBatchStep();
   void FinishBatch();
   double MoveTowardsBatch();

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/bits.h"
 #include "absl/types/span.h"
 #include "index/distance.h"
 #include "index/metric.h"
@@ -22,6 +23,25 @@ namespace {
 
 // Rows a centre between two reassignments.
 constexpr int64_t kRowsPerReassignment = 10;
+// Batches count by their number to the power of one less than this: a centre
+// forgets where it began (polynomial averaging: Shamir and Zhang, ICML 2013).
+constexpr double kRecency = 4;
+// Bits that a batch's sums have.
+constexpr int32_t kSumBits = 30;
+
+// To the nearest bfloat16, and not to infinity.
+float Rounded16(float v) {
+  const uint32_t bits = absl::bit_cast<uint32_t>(v);
+  const uint32_t up = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  const bool finite = (up & 0x7f800000) != 0x7f800000;
+  return absl::bit_cast<float>(finite ? up : bits & 0xffff0000);
+}
+
+int32_t LogCeil(int64_t n) {
+  int32_t bits = 0;
+  while (int64_t{1} << bits < n) ++bits;
+  return bits;
+}
 
 }  // namespace
 
@@ -36,6 +56,59 @@ void KMeansJob::StartBatches() {
   state_.phase = KMeansPhase::kBatch;
 }
 
+// How much coarser a batch's sums are than those of all rows. Weights may make
+// any column's range, so sums of weighted rows stay as they are.
+int32_t KMeansJob::BatchCoarseness() const {
+  if (state_.extent.weighted) return 0;
+  const int32_t all = LogCeil(state_.extent.rows);
+  // Of 2^62 / rows a column; a batch may be larger than on average, and rows
+  // twice as far from the offset as from 0.
+  const int32_t now = std::min<int32_t>(50, 62 - all);
+  const int32_t enough = kSumBits - 2 - LogCeil(state_.options.batch_rows);
+  return std::max(1, now - std::max<int32_t>(8, enough));
+}
+
+// Centres of 16 bits are near enough to label a sample, if they are measured
+// from the middle of the rows.
+void KMeansJob::FillShortRows() {
+  if (state_.extent.weighted) {
+    step_.rows = state_.centres.rows;
+    return;
+  }
+  step_.amount = BatchCoarseness();
+  const bool cosine = state_.options.metric == Metric::kCosine;
+  if (!cosine) step_.values = MiddleOfCentres();
+  const size_t d = static_cast<size_t>(state_.options.dimension);
+  const std::vector<float>& rows = state_.centres.rows;
+  step_.rows.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float middle = cosine ? 0 : static_cast<float>(step_.values[i % d]);
+    step_.rows[i] = Rounded16(rows[i] - middle);
+  }
+  // A direction too short for 16 bits.
+  for (size_t first = 0; cosine && first < rows.size(); first += d) {
+    const auto row = step_.rows.begin() + static_cast<int64_t>(first);
+    if (std::all_of(row, row + static_cast<int64_t>(d),
+                    [](float v) { return v == 0; })) {
+      std::copy_n(rows.begin() + static_cast<int64_t>(first), d, row);
+    }
+  }
+}
+
+// As float32 values, within the range of the rows.
+std::vector<double> KMeansJob::MiddleOfCentres() const {
+  const size_t d = static_cast<size_t>(state_.options.dimension);
+  const std::vector<float>& rows = state_.centres.rows;
+  std::vector<double> middle(d, 0);
+  for (size_t i = 0; i < rows.size(); ++i) middle[i % d] += rows[i];
+  for (size_t i = 0; i < d; ++i) {
+    const double most = state_.extent.max_value[i];
+    middle[i] = static_cast<float>(std::clamp(
+        middle[i] / static_cast<double>(state_.options.k), -most, most));
+  }
+  return middle;
+}
+
 void KMeansJob::FillBatchStep() {
   step_.seed = RunSeed();
   step_.round = state_.batch.number;
@@ -47,17 +120,20 @@ void KMeansJob::FillBatchStep() {
   }
   step_.kind = KMeansStepKind::kBatch;
   step_.count = BatchesPerEpoch();
-  step_.rows = state_.centres.rows;
+  FillShortRows();
   const std::vector<uint8_t>& active = state_.centres.active;
   if (std::count(active.begin(), active.end(), uint8_t{0}) > 0) {
     step_.active = active;
   }
 }
 
-// Each centre moves to the mean of all rows that it ever got.
+// Each centre moves to the mean of all rows that it ever got, later ones
+// counting more.
 double KMeansJob::MoveTowardsBatch() {
   const size_t d = static_cast<size_t>(state_.options.dimension);
   const bool cosine = state_.options.metric == Metric::kCosine;
+  const KMeansScale scale =
+      Coarser(state_.scale, static_cast<int32_t>(step_.amount));
   double shift = 0;
   std::vector<double> mean(d);
   for (size_t j = 0; j < merged_.weights.size(); ++j) {
@@ -68,9 +144,12 @@ double KMeansJob::MoveTowardsBatch() {
     float* row = state_.centres.rows.data() + j * d;
     double square = 0;
     for (size_t i = 0; i < d; ++i) {
+      const double middle = step_.values.empty() ? 0 : step_.values[i];
       const double sum =
-          FromFixed64(merged_.sums[j * d + i], state_.scale.sum_exponents[i]);
-      mean[i] = (static_cast<double>(row[i]) * count + sum) / (count + weight);
+          FromFixed64(merged_.sums[j * d + i], scale.sum_exponents[i]) +
+          middle * weight;
+      mean[i] = (static_cast<double>(row[i]) * (count / kRecency) + sum) /
+                (count / kRecency + weight);
       square += mean[i] * mean[i];
     }
     count += weight;

@@ -6,7 +6,8 @@
 // Which fields a kind uses is listed with it; others are empty or 0.
 //
 // Sizes. An assignment sends k d float32 values down and k (d + 1) int64
-// values up, each way beside a header of fixed size (kmeans_codec.h).
+// values up, each way beside a header of fixed size (kmeans_codec.h). A batch
+// sends half of that: centres of 16 bits, sums of 32.
 
 #ifndef COTERIE_TRAINING_KMEANS_MESSAGES_H_
 #define COTERIE_TRAINING_KMEANS_MESSAGES_H_
@@ -25,8 +26,10 @@ namespace coterie {
 enum class KMeansAlgorithm : uint8_t {
   // Every row against every centre, in blocks.
   kLloyd = 1,
-  // One lower bound a row (Hamerly, SDM 2010), 4 bytes; rows that it does not
-  // settle go through the blocks together. The default.
+  // One lower bound a row (Hamerly, SDM 2010), 4 bytes, for all centres but
+  // those that moved farthest, which are searched for every row; how many those
+  // are is measured. Rows that it does not settle go through codes or blocks
+  // together. The default.
   kHamerly = 2,
   // A lower bound for every pair (Elkan, ICML 2003), 4 k bytes a row; Hamerly
   // where that is over the shard's budget.
@@ -71,9 +74,13 @@ enum class KMeansStepKind : uint8_t {
   kFarthest = 10,
   // To one shard: token, round, base -> token, after a pass over its rows
   kSweep = 11,
-  // rows (centres), active, seed, round, count -> sums, weights, objective of
-  // the rows of batch `round`, of which an epoch has `count`; moved: how many
-  // rows those are. Only centres that got a row, where that is smaller.
+  // rows (centres, less `values` where those are given), active, seed, round,
+  // count, amount, values -> sums, weights, objective of the rows of batch
+  // `round`, of which an epoch has `count`; moved: how many rows those are.
+  // Only
+  // centres that got a row, where that is smaller. Sums are of rows less
+  // `values` (d of them, a point that all is measured from), in units of 2^
+  // amount: a batch is a sample, so its sums need no more bits than its error.
   kBatch = 12,
   // seed, round, count, amount -> the `count` rows of batch `round`, of which
   // an

@@ -92,22 +92,35 @@ class KMeansShard {
                                        absl::FunctionRef<bool()> stop);
   absl::StatusOr<std::unique_ptr<NearestCentre>> CentresOf(
       const KMeansStep& step) const;
-  void PrepareBounds(const KMeansStep& step, const NearestCentre& centres,
-                     const KMeansWorkers& workers);
+  void FindMoved(const NearestCentre& centres);
+  bool MayUseCodes(int64_t k) const;
+  void PrepareCodes(const NearestCentre& centres, const KMeansWorkers& workers);
+  void PrepareFirstLooks(const NearestCentre& centres);
   void AssignRows(const NearestCentre& centres, int64_t begin, int64_t end,
                   Worker& worker);
-  // The row's label and distance, if its bounds settle them.
-  bool KeepsLabel(const NearestCentre& centres, int64_t row, Worker& worker);
-  void ScanByElkan(const NearestCentre& centres, int64_t row, Worker& worker);
+  void LookFirst(int64_t begin, int64_t end, Worker& worker);
   void FindPending(const NearestCentre& centres, Worker& worker);
-  void PrepareCodes(const NearestCentre& centres, const KMeansWorkers& workers);
   void FindCoded(const NearestCentre& centres, Worker& worker);
+  void FindNear(const NearestCentre& centres, Worker& worker);
+  void StartFound(absl::Span<const int64_t> which, Worker& worker) const;
+  NearestFound Nearer(Metric metric, size_t row, NearestFound apart) const;
   void Gather(int64_t begin, int64_t end, Worker& worker) const;
   void Count(const std::vector<Worker>& gathered, KMeansPartial& partial);
   void FillSums(const KMeansStep& step, const std::vector<Worker>& gathered,
                 KMeansPartial& partial) const;
   void FillChanged(const std::vector<Worker>& gathered, size_t k,
                    KMeansPartial& partial) const;
+
+  // kmeans_shard_bounds.cc
+  void PrepareBounds(const KMeansStep& step, const NearestCentre& centres,
+                     const KMeansWorkers& workers);
+  void ChooseApart();
+  // The row's label and distance, if its bounds settle them or it waits in one
+  // of the worker's lists for what is left.
+  bool KeepsLabel(const NearestCentre& centres, int64_t row, Worker& worker);
+  bool KeepsBound(int64_t row, int32_t label, double radius, bool separate,
+                  Worker& worker);
+  void ScanByElkan(const NearestCentre& centres, int64_t row, Worker& worker);
 
   // kmeans_shard_seed.cc
   absl::StatusOr<KMeansPartial> Seed(const KMeansStep& step,
@@ -126,6 +139,10 @@ class KMeansShard {
   KMeansPartial Weigh() const;
 
   // kmeans_shard_batch.cc
+  absl::StatusOr<KMeansStep> WholeBatch(const KMeansStep& step) const;
+  void AddToBatch(const FixedPointAdder& adder,
+                  const std::vector<double>& middle, int64_t row,
+                  std::vector<float>& scratch, int64_t* sums) const;
   absl::StatusOr<KMeansPartial> Batch(const KMeansStep& step,
                                       const KMeansWorkers& workers,
                                       absl::FunctionRef<bool()> stop);
@@ -164,6 +181,7 @@ class KMeansShard {
   std::vector<double> distances_;
   std::vector<int64_t> sums_;     // k x d
   std::vector<int64_t> weights_;  // k
+  absl::int128 objective_ = 0;
   // One lower bound a row, or k; empty if none hold.
   std::vector<float> bounds_;
   KMeansAlgorithm bounds_kind_ = KMeansAlgorithm::kLloyd;
@@ -179,6 +197,14 @@ class KMeansShard {
   bool codes_pay_ = true;
   bool separation_pays_ = true;
   std::optional<CodedNearest> coded_;
+  std::vector<uint8_t> moved_;  // centres that are not what they were
+  // Centres whose drift bounds leave out, and the search among them.
+  std::vector<int32_t> apart_;
+  std::optional<CodedNearest> near_coded_;
+  std::optional<NearestCentre> near_;
+  // Some centres, where no row has one yet.
+  std::unique_ptr<NearestCentre> first_looks_;
+  std::vector<int32_t> first_centres_;
 
   // Seeding: each row's nearest known row.
   int64_t known_ = 0;

@@ -28,11 +28,12 @@ constexpr int64_t kMinCodedCentres = 32;
 constexpr int64_t kMinCodedDimension = 8;
 // Candidates a row, of all centres, above which they do not.
 constexpr double kMaxCandidates = 0.1;
-constexpr int64_t kProbeSteps = 8;
 // Rows a centre that its separation has to settle.
 constexpr int64_t kMinApart = 8;
-// Of the radius.
-constexpr double kReach = 0.02;
+// Where a first search by codes begins to pay, and how many centres it looks at
+// in float32 to begin with.
+constexpr int64_t kMinFirstCoded = 256;
+constexpr int64_t kFirstLooks = 96;
 
 }  // namespace
 
@@ -98,7 +99,9 @@ absl::StatusOr<KMeansPartial> KMeansShard::Assign(
     bounds_.clear();
     sums_.assign(static_cast<size_t>(k * d_), 0);
     weights_.assign(static_cast<size_t>(k), 0);
+    objective_ = 0;
   }
+  FindMoved(**centres);
   PrepareBounds(step, **centres, workers);
   PrepareCodes(**centres, workers);
   next_labels_.resize(static_cast<size_t>(rows_.size()));
@@ -126,38 +129,15 @@ absl::StatusOr<KMeansPartial> KMeansShard::Assign(
   return partial;
 }
 
-void KMeansShard::PrepareBounds(const KMeansStep& step,
-                                const NearestCentre& centres,
-                                const KMeansWorkers& workers) {
-  const int64_t k = centres.size();
-  algorithm_ = step.algorithm;
-  if (algorithm_ == KMeansAlgorithm::kElkan &&
-      rows_.size() > options_.bound_bytes / int64_t{sizeof(float)} / k) {
-    algorithm_ = KMeansAlgorithm::kHamerly;
-  }
-  has_bounds_ = false;
-  drift_.reset();
-  separation_.reset();
-  if (algorithm_ == KMeansAlgorithm::kLloyd) {
-    bounds_.clear();
-    return;
-  }
-  const bool elkan = algorithm_ == KMeansAlgorithm::kElkan;
-  const size_t size =
-      static_cast<size_t>(elkan ? rows_.size() * k : rows_.size());
-  if (bounds_kind_ != algorithm_ || bounds_.size() != size) bounds_.clear();
-  if (bounds_.empty()) {
-    bounds_kind_ = algorithm_;
-    bounds_.resize(size);
-    return;
-  }
-  has_bounds_ = true;
-  drift_.emplace(*centres_, centres);
-  // k^2 distances must pay for themselves; whether they begin to is tried again
-  // from time to time.
-  const bool probe = step.number % kProbeSteps == 0;
-  if (elkan || (k <= rows_.size() / 8 && (separation_pays_ || probe))) {
-    separation_.emplace(centres, elkan, workers);
+// A row's distance to a centre that has not moved is what it was.
+void KMeansShard::FindMoved(const NearestCentre& centres) {
+  moved_.assign(static_cast<size_t>(centres.size()), 1);
+  if (!has_base_) return;
+  for (int64_t j = 0; j < centres.size(); ++j) {
+    const VectorView now = centres.centre(j);
+    if (std::equal(now.begin(), now.end(), centres_->centre(j).begin())) {
+      moved_[static_cast<size_t>(j)] = 0;
+    }
   }
 }
 
@@ -166,83 +146,16 @@ void KMeansShard::AssignRows(const NearestCentre& centres, int64_t begin,
   worker.pending.clear();
   worker.coded.clear();
   worker.reach.clear();
-  for (int64_t i = begin; i < end; ++i) {
+  worker.near.clear();
+  worker.near_reach.clear();
+  if (first_looks_ != nullptr) LookFirst(begin, end, worker);
+  for (int64_t i = begin; first_looks_ == nullptr && i < end; ++i) {
     if (!KeepsLabel(centres, i, worker)) worker.pending.push_back(i);
   }
   FindPending(centres, worker);
   FindCoded(centres, worker);
+  FindNear(centres, worker);
   Gather(begin, end, worker);
-}
-
-bool KMeansShard::KeepsLabel(const NearestCentre& centres, int64_t row,
-                             Worker& worker) {
-  if (!has_bounds_ && !coded_.has_value()) return false;
-  const size_t i = static_cast<size_t>(row);
-  const int32_t label = labels_[i];
-  const bool elkan = algorithm_ == KMeansAlgorithm::kElkan;
-  if (elkan) {
-    LowerBounds(*drift_, centres.size(), bounds_.data() + row * centres.size());
-  } else if (has_bounds_) {
-    bounds_[i] = FloatAtMost(bounds_[i] - drift_->of_others(label));
-  }
-  if (!centres.active(label)) return false;
-  const double distance =
-      rows_.Distance(row, centres.centre(label), centres.squared_norm(label));
-  ++worker.evaluated;
-  const double radius = RadiusAtMost(centres.metric(), distance);
-  next_labels_[i] = label;
-  next_distances_[i] = distance;
-  if (separation_.has_value() && separation_->half(label) > radius) {
-    ++worker.apart;
-    worker.skipped += centres.size() - 1;
-    return true;
-  }
-  if (elkan) {
-    ScanByElkan(centres, row, worker);
-    return true;
-  }
-  if (has_bounds_ && bounds_[i] > radius) {
-    worker.skipped += centres.size() - 1;
-    return true;
-  }
-  if (!coded_.has_value()) return false;
-  // Somewhat beyond the radius, for a bound that outlasts the next movement.
-  double reach = 0;
-  if (has_bounds_) {
-    reach = std::min(kReach * radius, 2 * drift_->of_others(label));
-  }
-  worker.coded.push_back(row);
-  worker.reach.push_back(reach);
-  return true;
-}
-
-// Begins with label and distance of the row's old centre.
-void KMeansShard::ScanByElkan(const NearestCentre& centres, int64_t row,
-                              Worker& worker) {
-  const size_t i = static_cast<size_t>(row);
-  const int64_t k = centres.size();
-  float* bounds = bounds_.data() + row * k;
-  int32_t& label = next_labels_[i];
-  double& distance = next_distances_[i];
-  double radius = RadiusAtMost(centres.metric(), distance);
-  bounds[label] = FloatAtMost(RadiusAtLeast(centres.metric(), distance));
-  const int32_t old = label;
-  for (int64_t j = 0; j < k; ++j) {
-    if (j == old || !centres.active(j)) continue;
-    if (bounds[j] > radius || separation_->half(label, j) > radius) {
-      ++worker.skipped;
-      continue;
-    }
-    const double other =
-        rows_.Distance(row, centres.centre(j), centres.squared_norm(j));
-    ++worker.evaluated;
-    bounds[j] = FloatAtMost(RadiusAtLeast(centres.metric(), other));
-    if (other < distance || (other == distance && j < label)) {
-      label = static_cast<int32_t>(j);
-      distance = other;
-      radius = RadiusAtMost(centres.metric(), distance);
-    }
-  }
 }
 
 void KMeansShard::FindPending(const NearestCentre& centres, Worker& worker) {
@@ -271,39 +184,152 @@ void KMeansShard::FindPending(const NearestCentre& centres, Worker& worker) {
   }
 }
 
+bool KMeansShard::MayUseCodes(int64_t k) const {
+  return algorithm_ == KMeansAlgorithm::kHamerly && codes_pay_ &&
+         k >= (has_base_ ? kMinCodedCentres : kMinFirstCoded) &&
+         d_ >= kMinCodedDimension && rows_.size() > 0 &&
+         RowCodes::MemoryBytes(rows_.size(), d_) <= options_.code_bytes;
+}
+
 void KMeansShard::PrepareCodes(const NearestCentre& centres,
                                const KMeansWorkers& workers) {
   coded_.reset();
-  if (algorithm_ != KMeansAlgorithm::kHamerly || !has_base_ || !codes_pay_ ||
-      centres.size() < kMinCodedCentres || d_ < kMinCodedDimension ||
-      rows_.size() == 0 ||
-      RowCodes::MemoryBytes(rows_.size(), d_) > options_.code_bytes) {
+  near_coded_.reset();
+  near_.reset();
+  first_looks_.reset();
+  const int64_t k = centres.size();
+  const bool codes = MayUseCodes(k);
+  if (codes) {
+    if (codes_ == nullptr) codes_ = std::make_unique<RowCodes>(rows_, workers);
+    coded_.emplace(rows_, *codes_, centres);
+    if (!has_base_) PrepareFirstLooks(centres);
+  }
+  if (apart_.empty()) return;
+  if (codes) {
+    near_coded_.emplace(rows_, *codes_, centres, apart_);
     return;
   }
-  if (codes_ == nullptr) codes_ = std::make_unique<RowCodes>(rows_, workers);
-  coded_.emplace(rows_, *codes_, centres);
+  std::vector<float> rows;
+  std::vector<uint8_t> active;
+  for (int32_t j : apart_) {
+    rows.insert(rows.end(), centres.centre(j).begin(), centres.centre(j).end());
+    active.push_back(centres.active(j) ? 1 : 0);
+  }
+  if (std::count(active.begin(), active.end(), uint8_t{1}) == 0) return;
+  near_.emplace(
+      rows_.metric(),
+      RowsView{rows.data(), static_cast<int64_t>(apart_.size()), d_, d_},
+      active);
+}
+
+// Some centres, evenly spread over all active ones.
+void KMeansShard::PrepareFirstLooks(const NearestCentre& centres) {
+  std::vector<int32_t> active;
+  for (int64_t j = 0; j < centres.size(); ++j) {
+    if (centres.active(j)) active.push_back(static_cast<int32_t>(j));
+  }
+  first_centres_.clear();
+  std::vector<float> rows;
+  const int64_t count =
+      std::min(kFirstLooks, static_cast<int64_t>(active.size()));
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t j = active[static_cast<size_t>(
+        i * static_cast<int64_t>(active.size()) / count)];
+    first_centres_.push_back(j);
+    rows.insert(rows.end(), centres.centre(j).begin(), centres.centre(j).end());
+  }
+  first_looks_ = std::make_unique<NearestCentre>(
+      rows_.metric(), RowsView{rows.data(), count, d_, d_},
+      absl::Span<const uint8_t>());
+}
+
+// Rows of which nothing is known begin with the nearest of some centres.
+void KMeansShard::LookFirst(int64_t begin, int64_t end, Worker& worker) {
+  for (int64_t i = begin; i < end; ++i) {
+    worker.coded.push_back(i);
+    worker.reach.push_back(0);
+  }
+  worker.found.resize(worker.coded.size());
+  first_looks_->Find(rows_, worker.coded, absl::MakeSpan(worker.found),
+                     worker.scratch);
+  worker.evaluated += (end - begin) * first_looks_->size();
+  for (int64_t i = begin; i < end; ++i) {
+    const NearestFound& found = worker.found[static_cast<size_t>(i - begin)];
+    next_labels_[static_cast<size_t>(i)] =
+        first_centres_[static_cast<size_t>(found.label)];
+    next_distances_[static_cast<size_t>(i)] = found.distance;
+  }
 }
 
 void KMeansShard::FindCoded(const NearestCentre& centres, Worker& worker) {
-  const size_t count = worker.coded.size();
-  if (count == 0) return;
-  worker.found.resize(count);
-  for (size_t p = 0; p < count; ++p) {
-    const size_t i = static_cast<size_t>(worker.coded[p]);
-    worker.found[p] = {next_labels_[i], next_distances_[i], 0};
-  }
+  if (worker.coded.empty()) return;
+  StartFound(worker.coded, worker);
   const int64_t distances =
       coded_->Find(worker.coded, worker.reach, absl::MakeSpan(worker.found),
                    worker.coded_scratch);
-  worker.coded_rows += static_cast<int64_t>(count);
+  const int64_t count = static_cast<int64_t>(worker.coded.size());
+  worker.coded_rows += count;
   worker.coded_distances += distances;
-  worker.evaluated += distances + static_cast<int64_t>(count) * centres.size();
-  for (size_t p = 0; p < count; ++p) {
+  worker.evaluated += distances + count * centres.size();
+  for (size_t p = 0; p < worker.coded.size(); ++p) {
     const size_t i = static_cast<size_t>(worker.coded[p]);
     next_labels_[i] = worker.found[p].label;
     next_distances_[i] = worker.found[p].distance;
     bounds_[i] = FloatAtMost(worker.found[p].other);
   }
+}
+
+// What is known of the rows so far.
+void KMeansShard::StartFound(absl::Span<const int64_t> which,
+                             Worker& worker) const {
+  worker.found.resize(which.size());
+  for (size_t p = 0; p < which.size(); ++p) {
+    const size_t i = static_cast<size_t>(which[p]);
+    worker.found[p] = {next_labels_[i], next_distances_[i], 0};
+  }
+}
+
+// Rows whose bound holds for all but the centres apart.
+void KMeansShard::FindNear(const NearestCentre& centres, Worker& worker) {
+  const std::vector<int64_t>& which = worker.near;
+  if (which.empty()) return;
+  const int64_t count = static_cast<int64_t>(which.size());
+  worker.evaluated += count * static_cast<int64_t>(apart_.size());
+  if (near_coded_.has_value()) {
+    StartFound(which, worker);
+    worker.evaluated +=
+        near_coded_->Find(which, worker.near_reach,
+                          absl::MakeSpan(worker.found), worker.coded_scratch);
+  } else if (near_.has_value()) {
+    worker.found.resize(which.size());
+    near_->Find(rows_, which, absl::MakeSpan(worker.found), worker.scratch);
+  } else {
+    return;
+  }
+  for (size_t p = 0; p < which.size(); ++p) {
+    const size_t i = static_cast<size_t>(which[p]);
+    NearestFound found = worker.found[p];
+    if (near_.has_value()) found = Nearer(centres.metric(), i, found);
+    next_labels_[i] = found.label;
+    next_distances_[i] = found.distance;
+    bounds_[i] = std::min(bounds_[i], FloatAtMost(found.other));
+  }
+}
+
+// Of the row's own centre so far and the nearest of those apart.
+NearestFound KMeansShard::Nearer(Metric metric, size_t row,
+                                 NearestFound apart) const {
+  const int32_t own = next_labels_[row];
+  const double distance = next_distances_[row];
+  apart.label = apart_[static_cast<size_t>(apart.label)];
+  if (apart.label == own) return apart;
+  if (apart.distance < distance ||
+      (apart.distance == distance && apart.label < own)) {
+    apart.other = std::min(apart.other, RadiusAtLeast(metric, distance));
+    return apart;
+  }
+  return {own, distance,
+          std::min(apart.other, RadiusAtLeast(metric, apart.distance))};
 }
 
 // Objective, moves and differences of sums of rows [begin, end).
@@ -315,10 +341,13 @@ void KMeansShard::Gather(int64_t begin, int64_t end, Worker& worker) const {
   }
   for (int64_t row = begin; row < end; ++row) {
     const size_t i = static_cast<size_t>(row);
+    const int32_t to = next_labels_[i];
+    const bool stays = has_base_ && labels_[i] == to;
+    if (stays && next_distances_[i] == distances_[i]) continue;
     const double weight = rows_.weight(row);
     worker.objective += adder_->Objective(weight, next_distances_[i]);
-    const int32_t to = next_labels_[i];
-    if (has_base_ && labels_[i] == to) continue;
+    if (has_base_) worker.objective -= adder_->Objective(weight, distances_[i]);
+    if (stays) continue;
     ++worker.moved;
     const int64_t units = adder_->WeightUnits(weight);
     if (has_base_) {
@@ -343,7 +372,7 @@ void KMeansShard::Count(const std::vector<Worker>& gathered,
     coded_rows += worker.coded_rows;
     coded_distances += worker.coded_distances;
     apart += worker.apart;
-    partial.objective += worker.objective;
+    objective_ += worker.objective;
     partial.moved += worker.moved;
     partial.evaluated += worker.evaluated;
     partial.skipped += worker.skipped;
@@ -356,6 +385,7 @@ void KMeansShard::Count(const std::vector<Worker>& gathered,
       }
     }
   }
+  partial.objective = objective_;
   if (separation_.has_value()) {
     separation_pays_ =
         apart >= kMinApart * static_cast<int64_t>(weights_.size());

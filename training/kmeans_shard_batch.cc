@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "training/draw.h"
+#include "training/kmeans_fixed_point.h"
 #include "training/kmeans_messages.h"
 #include "training/kmeans_rows.h"
 #include "training/kmeans_shard.h"
@@ -24,6 +26,7 @@ namespace {
 
 constexpr int64_t kRowsPerTask = 256;
 constexpr int64_t kMaxBatches = int64_t{1} << 40;
+constexpr double kMaxCoarseness = 60;
 
 }  // namespace
 
@@ -75,20 +78,66 @@ absl::StatusOr<absl::Span<const int64_t>> KMeansShard::BatchRows(
       .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
-absl::StatusOr<KMeansPartial> KMeansShard::Batch(
-    const KMeansStep& step, const KMeansWorkers& workers,
-    absl::FunctionRef<bool()> stop) {
+// The step with its centres whole, once it is known to make sense.
+absl::StatusOr<KMeansStep> KMeansShard::WholeBatch(
+    const KMeansStep& step) const {
   if (step.base != 0 || !step.touched.empty()) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "k-means step %d: a batch needs all centres", step.number));
   }
+  if (!(step.amount >= 0 && step.amount <= kMaxCoarseness) ||
+      step.amount != std::floor(step.amount)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "k-means step %d: sums in units of 2^%g", step.number, step.amount));
+  }
+  const size_t d = static_cast<size_t>(d_);
+  const bool measured = !step.values.empty();
+  if (measured &&
+      (step.values.size() != d || rows_.metric() == Metric::kCosine)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("k-means step %d: %d values to measure from",
+                        step.number, step.values.size()));
+  }
+  KMeansStep whole = step;
+  for (size_t i = 0; measured && i < whole.rows.size(); ++i) {
+    whole.rows[i] += static_cast<float>(step.values[i % d]);
+    if (!std::isfinite(whole.rows[i])) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "k-means step %d: centre %d is out of range", step.number, i / d));
+    }
+  }
+  return whole;
+}
+
+void KMeansShard::AddToBatch(const FixedPointAdder& adder,
+                             const std::vector<double>& middle, int64_t row,
+                             std::vector<float>& scratch, int64_t* sums) const {
+  if (middle.empty()) {
+    adder.Add(rows_, row, sums);
+    return;
+  }
+  scratch.resize(middle.size());
+  const float* x = rows_.data(row);
+  for (size_t i = 0; i < middle.size(); ++i) {
+    scratch[i] = x[i] - static_cast<float>(middle[i]);
+  }
+  adder.Accumulate(rows_.metric(), scratch, 0, rows_.weight(row), 1, sums);
+}
+
+absl::StatusOr<KMeansPartial> KMeansShard::Batch(
+    const KMeansStep& step, const KMeansWorkers& workers,
+    absl::FunctionRef<bool()> stop) {
+  const absl::StatusOr<KMeansStep> whole = WholeBatch(step);
+  if (!whole.ok()) return whole.status();
   const absl::StatusOr<absl::Span<const int64_t>> batch =
       BatchRows(step, step.count);
   if (!batch.ok()) return batch.status();
   const absl::StatusOr<std::unique_ptr<NearestCentre>> centres =
-      CentresOf(step);
+      CentresOf(*whole);
   if (!centres.ok()) return centres.status();
   const size_t k = static_cast<size_t>((*centres)->size());
+  const FixedPointAdder adder(
+      Coarser(scale_, static_cast<int32_t>(step.amount)), rows_.size());
   std::vector<Worker> gathered(static_cast<size_t>(workers.count));
   std::atomic<bool> stopped = false;
   const int64_t size = static_cast<int64_t>(batch->size());
@@ -111,11 +160,11 @@ absl::StatusOr<KMeansPartial> KMeansShard::Batch(
     for (size_t i = 0; i < part.size(); ++i) {
       const size_t label = static_cast<size_t>(mine.found[i].label);
       const double weight = rows_.weight(part[i]);
-      mine.objective += adder_->Objective(weight, mine.found[i].distance);
+      mine.objective += adder.Objective(weight, mine.found[i].distance);
       mine.touched[label] = 1;
-      mine.weights[label] += adder_->WeightUnits(weight);
-      adder_->Add(rows_, part[i],
-                  mine.sums.data() + label * static_cast<size_t>(d_));
+      mine.weights[label] += adder.WeightUnits(weight);
+      AddToBatch(adder, step.values, part[i], mine.row,
+                 mine.sums.data() + label * static_cast<size_t>(d_));
     }
   });
   if (stopped.load()) {

@@ -21,16 +21,21 @@ struct KMeansShard::Worker {
   CodedNearest::Scratch coded_scratch;
   std::vector<int64_t> coded;
   std::vector<double> reach;
+  // Rows whose bound holds for all but the centres apart, and how much farther
+  // than their own centre those are searched.
+  std::vector<int64_t> near;
+  std::vector<double> near_reach;
   int64_t apart = 0;  // rows settled by the separation of centres
   int64_t coded_rows = 0;
   int64_t coded_distances = 0;
   std::vector<NearestFound> found;
   std::vector<float*> bound_rows;
+  std::vector<float> row;  // of a batch, measured from its middle
   // Differences to the shard's sums, allocated when first needed.
   std::vector<int64_t> sums;
   std::vector<int64_t> weights;
   std::vector<uint8_t> touched;
-  absl::int128 objective = 0;
+  absl::int128 objective = 0;  // beyond that of the assignment before
   int64_t moved = 0;
   int64_t evaluated = 0;
   int64_t skipped = 0;

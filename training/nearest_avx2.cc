@@ -5,6 +5,8 @@
 
 #include "training/nearest_kernels.h"
 #include "training/nearest_kernels_body.h"
+#include "training/row_code_body.h"
+#include "training/row_code_kernels.h"
 
 namespace coterie::internal_nearest {
 namespace {
@@ -47,5 +49,9 @@ static_assert(Avx2::kLanes * Avx2::kRegs == kWidthAvx2);
 
 void NearestAvx2(const NearestTile& tile) { Nearest<Avx2>(tile); }
 void ScoresAvx2(const NearestTile& tile) { StoreAll<Avx2>(tile); }
+
+CodedRow CodeRowAvx2(const RowToCode& from, float* y, int8_t* codes) {
+  return CodeRow(from, y, codes);
+}
 
 }  // namespace coterie::internal_nearest

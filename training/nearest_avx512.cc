@@ -5,6 +5,8 @@
 
 #include "training/nearest_kernels.h"
 #include "training/nearest_kernels_body.h"
+#include "training/row_code_body.h"
+#include "training/row_code_kernels.h"
 
 namespace coterie::internal_nearest {
 namespace {
@@ -43,5 +45,9 @@ static_assert(Avx512::kLanes * Avx512::kRegs == kWidthAvx512);
 
 void NearestAvx512(const NearestTile& tile) { Nearest<Avx512>(tile); }
 void ScoresAvx512(const NearestTile& tile) { StoreAll<Avx512>(tile); }
+
+CodedRow CodeRowAvx512(const RowToCode& from, float* y, int8_t* codes) {
+  return CodeRow(from, y, codes);
+}
 
 }  // namespace coterie::internal_nearest

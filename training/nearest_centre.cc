@@ -70,30 +70,6 @@ double Subnormals(int64_t d) { return static_cast<double>(d + 16) * 0x1p-148; }
 
 }  // namespace
 
-float FloatAtMost(double v) {
-  if (!(v > 0)) return 0;
-  if (v == kInfinity) return std::numeric_limits<float>::infinity();
-  if (v > std::numeric_limits<float>::max()) {
-    return std::numeric_limits<float>::max();
-  }
-  const float f = static_cast<float>(v);
-  return f <= v ? f : std::nextafterf(f, 0.0f);
-}
-
-double RadiusAtMost(Metric metric, double distance) {
-  if (metric == Metric::kCosine) {
-    return std::sqrt(2 * distance + 0x1p-38) * (1 + 0x1p-40);
-  }
-  return std::sqrt(distance) * (1 + 0x1p-40);
-}
-
-double RadiusAtLeast(Metric metric, double distance) {
-  if (metric == Metric::kCosine) {
-    return std::sqrt(std::max(0.0, 2 * distance - 0x1p-38)) * (1 - 0x1p-40);
-  }
-  return std::sqrt(distance) * (1 - 0x1p-40);
-}
-
 NearestCentre::Kernels NearestCentre::ActiveKernels() {
   using namespace internal_nearest;
   switch (ActiveSimdTarget()) {

@@ -23,7 +23,10 @@
 #ifndef COTERIE_TRAINING_NEAREST_CENTRE_H_
 #define COTERIE_TRAINING_NEAREST_CENTRE_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -36,11 +39,30 @@ namespace coterie {
 
 // Bounds on the radius |x - c| (COSINE: on the chord |x/|x| - c/|c||) from a
 // canonical distance.
-double RadiusAtMost(Metric metric, double distance);
-double RadiusAtLeast(Metric metric, double distance);
+inline double RadiusAtMost(Metric metric, double distance) {
+  if (metric == Metric::kCosine) {
+    return std::sqrt(2 * distance + 0x1p-38) * (1 + 0x1p-40);
+  }
+  return std::sqrt(distance) * (1 + 0x1p-40);
+}
+
+inline double RadiusAtLeast(Metric metric, double distance) {
+  if (metric == Metric::kCosine) {
+    return std::sqrt(std::max(0.0, 2 * distance - 0x1p-38)) * (1 - 0x1p-40);
+  }
+  return std::sqrt(distance) * (1 - 0x1p-40);
+}
 
 // As float, rounded down and not below 0.
-float FloatAtMost(double v);
+inline float FloatAtMost(double v) {
+  if (!(v > 0)) return 0;
+  if (v > std::numeric_limits<float>::max()) {
+    return std::isinf(v) ? std::numeric_limits<float>::infinity()
+                         : std::numeric_limits<float>::max();
+  }
+  const float f = static_cast<float>(v);
+  return f <= v ? f : std::nextafterf(f, 0.0f);
+}
 
 struct NearestFound {
   int32_t label = 0;

@@ -5,6 +5,8 @@
 
 #include "training/nearest_kernels.h"
 #include "training/nearest_kernels_body.h"
+#include "training/row_code_body.h"
+#include "training/row_code_kernels.h"
 
 namespace coterie::internal_nearest {
 namespace {
@@ -46,5 +48,9 @@ static_assert(Sse::kLanes * Sse::kRegs == kWidthSse);
 
 void NearestSse(const NearestTile& tile) { Nearest<Sse>(tile); }
 void ScoresSse(const NearestTile& tile) { StoreAll<Sse>(tile); }
+
+CodedRow CodeRowSse(const RowToCode& from, float* y, int8_t* codes) {
+  return CodeRow(from, y, codes);
+}
 
 }  // namespace coterie::internal_nearest
