@@ -130,7 +130,15 @@ class ClusterLink final : public Backend {
         links_.clear();
         return;
       }
-      probe.told = AnotherStore(*probe.told, store_[probe.told->shard_id]);
+      const int32_t id = probe.told->shard_id;
+      // Nobody is left where it was. Called by its old store where it is now,
+      // it tells callers what happened.
+      if (static_cast<size_t>(id) < links_.size() &&
+          target_[id] != probe.address) {
+        links_[static_cast<size_t>(id)]->Retarget(
+            ClientOf(id, probe.address, cluster_uuid_, store_[id]));
+      }
+      probe.told = AnotherStore(*probe.told, store_[id]);
     }
   }
 

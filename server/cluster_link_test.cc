@@ -43,13 +43,22 @@ class Network {
     }
     return addresses;
   }
-  std::shared_ptr<ShardClient> At(const std::string& address) {
+  // A client of a shard, which says with each call whose store it means.
+  std::shared_ptr<ShardClient> Client(int32_t shard_id,
+                                      const std::string& address,
+                                      const std::string& store_id) {
     MutexLock lock(&mu_);
+    clients_.insert(absl::StrCat(shard_id, " at ", address, " on ", store_id));
     return shards_[address];
+  }
+  bool Called(const std::string& client) {
+    MutexLock lock(&mu_);
+    return clients_.count(client) > 0;
   }
 
  private:
   Mutex mu_;
+  std::set<std::string> clients_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::shared_ptr<ShardClient>> shards_
       ABSL_GUARDED_BY(mu_);
 };
@@ -99,8 +108,10 @@ class ClusterLinkTest : public testing::Test {
     options.serve_partial = serve_partial;
     backend_ = MakeClusterLink(
         options, std::make_unique<NetworkAddresses>(&network_, complete),
-        [this](int32_t, const std::string& address, const std::string&,
-               const std::string&) { return network_.At(address); },
+        [this](int32_t id, const std::string& address, const std::string&,
+               const std::string& store) {
+          return network_.Client(id, address, store);
+        },
         &slot_, &health_);
     runner_ = std::thread([this] { EXPECT_TRUE(backend_->Run().ok()); });
   }
@@ -253,6 +264,8 @@ TEST_F(ClusterLinkTest, AnEmptyStoreInAShardsPlaceCountsAsSilent) {
   EXPECT_THAT(health_.reason(), HasSubstr("--accept_stores=1=new"));
   EXPECT_EQ(*slot_.Current(), coordinator);
   EXPECT_EQ(empty->calls("PutCatalogue"), 0);
+  // It is asked for the store that it is not, and says so to callers.
+  EXPECT_TRUE(network_.Called("1 at c:1 on b"));
   // The old one is welcome again.
   network_.Remove("c:1");
   network_.Put("b:1", second);

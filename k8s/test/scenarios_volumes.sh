@@ -59,7 +59,8 @@ lost_volume() {
   k delete pvc data-coterie-shard-1 --wait=false >/dev/null
   k delete pod coterie-shard-1 >/dev/null
   check "its pod comes back with another" in_time 120 replaced coterie-shard-1 "$was"
-  check "searches fail" in_time 30 unavailable
+  refused_by_name() { ask policy fail | grep '^UNAVAILABLE.*lost or replaced'; }
+  check "and searches say so" in_time 60 refused_by_name
   way_out() {
     accepted=$(k logs deploy/coterie | grep -o 'accept_stores=1=[0-9a-f]*' | tail -n 1)
     [ -n "$accepted" ]
