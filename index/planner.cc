@@ -23,6 +23,8 @@ constexpr double kHandOver = 1.05;
 
 constexpr double kMetByLsh = 0.05;  // part of the rows, for 0.9
 constexpr double kRowsPerCandidate = 12;
+// A row that is read alone costs as much as so many in a scan.
+constexpr double kRowsGathered = 24;
 constexpr double kTableSeconds = 1e-6;  // to hash a query for one table
 
 // Costs of one segment.
@@ -35,12 +37,15 @@ class Costs {
 
   double Scan(const PlanSegment& segment) const {
     const auto rows = static_cast<double>(segment.rows);
-    if (!segment.coded) return rows * 4 * d_ * rates_.float_byte;
+    if (!segment.coded) {
+      return rows * question_.admitted * 4 * d_ * rates_.float_byte;
+    }
     // The first query of a batch pays for the reading.
     const double byte =
         rates_.code_byte_batch + (rates_.code_byte - rates_.code_byte_batch) /
                                      static_cast<double>(question_.queries);
-    return rows * (d_ + 8) * byte;
+    return rows * std::min(1.0, kRowsGathered * question_.admitted) * (d_ + 8) *
+           byte;
   }
 
   double OfTree(const PlanSegment& segment) const {
@@ -49,8 +54,9 @@ class Costs {
 
   double OfLsh(const PlanSegment& segment) const {
     if (question_.target_recall >= 1) return kHandOver * Scan(segment);
-    const double met = std::min(
-        1.0, kMetByLsh * std::log1p(-question_.target_recall) / std::log(0.1));
+    const double met =
+        std::min(1.0, kMetByLsh / question_.admitted *
+                          std::log1p(-question_.target_recall) / std::log(0.1));
     const auto rows = static_cast<double>(segment.rows);
     return std::min(
                kHandOver * Scan(segment),
@@ -59,8 +65,12 @@ class Costs {
   }
 
  private:
+  double K() const {
+    return static_cast<double>(question_.k) / question_.admitted;
+  }
+
   double Boxes(const PlanSegment& segment) const {
-    const auto k = static_cast<double>(question_.k);
+    const double k = K();
     const double all = std::ceil(static_cast<double>(segment.rows) /
                                  static_cast<double>(BoxTree::kLeafRows));
     const double leaves =
@@ -74,8 +84,7 @@ class Costs {
     const CellTree& tree = *segment.tree->cells();
     const double share = question_.target_recall >= 1
                              ? 1
-                             : tree.Budget(static_cast<double>(question_.k),
-                                           question_.target_recall);
+                             : tree.Budget(K(), question_.target_recall);
     if (share >= 1) return kHandOver * Scan(segment);
     const double means =
         static_cast<double>(tree.cells()) * 4 * d_ * rates_.float_byte;

@@ -9,7 +9,8 @@
 // as it was trained to need for the target. A tree of boxes reads about 4
 // * 1.7^d leaves, what uniform rows make it read. LSH meets about 5 % of the
 // rows for a target of 0.9, in proportion to log(1 - target), at 12 rows' cost
-// each. Where the data are kinder than that, the structures are faster than
+// each. Where a filter leaves less than one row in 24, a scan reads these
+// alone. Where the data are kinder than that, the structures are faster than
 // predicted; they all end in a scan where the data are not, and cost little
 // more than one.
 
@@ -38,6 +39,9 @@ struct PlanQuestion {
   int64_t queries = 1;
   int64_t k = 1;
   double target_recall = 1;  // (0, 1]; 1 is exact
+  // (0, 1]: the part of the rows to answer from. The k-th of them lies as far
+  // as one of a larger k among all.
+  double admitted = 1;
 };
 
 struct PlanSegment {

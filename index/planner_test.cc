@@ -108,5 +108,29 @@ TEST(ChoosePlan, LshNeverForAnExactAnswer) {
             Plan::Kind::kScan);
 }
 
+// A filter that leaves little is for a scan of what it leaves; one that leaves
+// half makes an index read more than without.
+TEST(ChoosePlan, CountsWhatAFilterAdmits) {
+  const Indexed indexed(4, 20000);
+  PlanQuestion question = {4, 1, 10, 1};
+  const Plan all = PlanFor(question, {indexed.segment});
+  EXPECT_EQ(all.kind, Plan::Kind::kTree);
+  question.admitted = 0.5;
+  const Plan half = PlanFor(question, {indexed.segment});
+  EXPECT_EQ(half.kind, Plan::Kind::kTree);
+  EXPECT_GT(half.tree_seconds, all.tree_seconds);
+  question.admitted = 1e-4;
+  const Plan few = PlanFor(question, {indexed.segment});
+  EXPECT_EQ(few.kind, Plan::Kind::kScan);
+  EXPECT_NEAR(few.scan_seconds, 1e-4 * all.scan_seconds,
+              1e-9 * all.scan_seconds);
+  // Codes of all rows are read while more than one in 24 is admitted.
+  const PlanSegment coded = {100000, true};
+  const double every = PlanFor({100, 1, 10, 1, 1}, {coded}).scan_seconds;
+  EXPECT_EQ(PlanFor({100, 1, 10, 1, 0.1}, {coded}).scan_seconds, every);
+  EXPECT_NEAR(PlanFor({100, 1, 10, 1, 0.01}, {coded}).scan_seconds,
+              0.24 * every, 1e-6 * every);
+}
+
 }  // namespace
 }  // namespace coterie

@@ -58,9 +58,8 @@ constexpr int64_t kChunkGroups = kPanelRows / kGroupRows;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kInfinityF = std::numeric_limits<float>::infinity();
 
-// A search looks at what its bounds leave after one row in kLookRows and some
-// leaves; if that is more than kScanShare of the rows, reading them in order is
-// faster.
+// Bounds are looked at after one live row in kLookRows and some leaves; if they
+// leave more than kScanShare, reading in order is faster.
 constexpr int64_t kLookRows = 100;
 constexpr int64_t kLookLeaves = 4;
 constexpr double kScanShare = 0.4;
@@ -104,7 +103,6 @@ class CellSearch {
           CertifiedQueries::Depth::kFine));
       first_cell_.push_back(cells);
       cells += RoundUpTo(s.tree->cells(), kLanes);
-      rows_ += s.tree->n_;
       live_.push_back(CountLive(s.rows.live, 0, s.tree->n_));
       live_rows_ += live_.back();
     }
@@ -133,7 +131,9 @@ class CellSearch {
       const Cell cell = heap_.front();
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
       heap_.pop_back();
-      if (part_ && !Spend(cell)) {
+      const int64_t live = LiveRowsOf(cell);
+      if (live == 0) continue;
+      if (part_ && !Spend(cell, live)) {
         if (open_segments_ == 0) break;
         continue;
       }
@@ -141,12 +141,12 @@ class CellSearch {
       if (!Read(cell)) return Outcome::kStopped;
       values_[static_cast<size_t>(cell.at)] = kTaken;
       ++leaves;
-      rows += RowsOf(cell);
-      if (!looked && leaves >= kLookLeaves && rows * kLookRows >= rows_) {
+      rows += live;
+      if (!looked && leaves >= kLookLeaves && rows * kLookRows >= live_rows_) {
         looked = true;
         if (!Tighten()) return Outcome::kStopped;
         if (static_cast<double>(KeepWanted()) >
-                kScanShare * static_cast<double>(rows_) &&
+                kScanShare * static_cast<double>(live_rows_) &&
             !LimitedLeaves()) {
           *seed = threshold_;
           return Outcome::kScan;
@@ -181,9 +181,10 @@ class CellSearch {
     return *segments_[static_cast<size_t>(cell.segment)].tree;
   }
 
-  int64_t RowsOf(const Cell& cell) const {
+  int64_t LiveRowsOf(const Cell& cell) const {
     const int64_t* begin = TreeOf(cell).begins_.data() + cell.number;
-    return begin[1] - begin[0];
+    const CellSegment& segment = segments_[static_cast<size_t>(cell.segment)];
+    return CountLive(segment.rows.live, begin[0], begin[1]);
   }
 
   bool RuledOut(const Cell& cell, double factor) const {
@@ -194,7 +195,7 @@ class CellSearch {
   }
 
   // Whether to read a part, and how much of it. Among fewer live rows the k-th
-  // lies as far as one of a larger k among all.
+  // lies as far as one of a larger k among all; where they lie, they are spent.
   void SetBudgets(int64_t k) {
     part_ = limits_.target_recall < 1;
     budgets_.clear();
@@ -204,21 +205,22 @@ class CellSearch {
       const double spread =
           n / static_cast<double>(std::max<int64_t>(1, live_[s]));
       budgets_.push_back(
-          n * segments_[s].tree->Budget(static_cast<double>(k) * spread,
-                                        limits_.target_recall));
+          static_cast<double>(live_[s]) *
+          segments_[s].tree->Budget(static_cast<double>(k) * spread,
+                                    limits_.target_recall));
       total += budgets_.back();
     }
     // A scan reads faster and misses nothing.
-    if (total > kScanShare * static_cast<double>(rows_)) part_ = false;
+    if (total > kScanShare * static_cast<double>(live_rows_)) part_ = false;
     open_segments_ = std::count_if(budgets_.begin(), budgets_.end(),
                                    [](double budget) { return budget > 0; });
   }
 
   // Whether the budget of its segment allows the cell, and pays for it.
-  bool Spend(const Cell& cell) {
+  bool Spend(const Cell& cell, int64_t live) {
     double& left = budgets_[static_cast<size_t>(cell.segment)];
     if (left <= 0) return false;
-    left -= static_cast<double>(RowsOf(cell));
+    left -= static_cast<double>(live);
     if (left <= 0) --open_segments_;
     return true;
   }
@@ -282,13 +284,13 @@ class CellSearch {
     return true;
   }
 
-  // Drops cells that the threshold rules out by now; returns the rows of the
-  // others.
+  // Drops cells that the threshold rules out by now; returns the live rows of
+  // the others.
   int64_t KeepWanted() {
     int64_t rows = 0;
     const auto unwanted = [&](const Cell& cell) {
       if (RuledOut(cell, epsilon_factor_)) return true;
-      rows += RowsOf(cell);
+      rows += LiveRowsOf(cell);
       return false;
     };
     heap_.erase(std::remove_if(heap_.begin(), heap_.end(), unwanted),
@@ -405,15 +407,13 @@ class CellSearch {
   const FineKernel fine_;
   std::vector<std::unique_ptr<CertifiedQueries>> coded_;
   std::vector<int64_t> first_cell_;
-  int64_t rows_ = 0;
   std::vector<int64_t> live_;  // of each segment
   int64_t live_rows_ = 0;
   int64_t unasked_bytes_ = 0;
-
   int64_t query_ = 0;
   double epsilon_factor_ = 1;
   bool part_ = false;            // only a part of the answer is wanted
-  std::vector<double> budgets_;  // rows to read, if so, of each segment
+  std::vector<double> budgets_;  // live rows to read, if so, of each segment
   int64_t open_segments_ = 0;    // that have some left
   double threshold_ = 0;
   std::vector<float> values_;

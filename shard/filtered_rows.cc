@@ -38,6 +38,24 @@ absl::Status Decide(const SegmentView& view, const Filter& filter,
 
 }  // namespace
 
+ScanRows FilteredSegment::Scannable(int64_t begin, int64_t end) const {
+  ScanRows rows = view->Scannable(begin, end);
+  if (admitted != nullptr) rows.live = admitted->rows.words() + begin / 64;
+  return rows;
+}
+
+std::vector<FilteredSegment> SegmentsOf(const CollectionSnapshot& snapshot,
+                                        const FilteredRows* filtered) {
+  std::vector<FilteredSegment> segments;
+  segments.reserve(snapshot.segments().size());
+  for (size_t i = 0; i < snapshot.segments().size(); ++i) {
+    segments.push_back({snapshot.segments()[i], filtered == nullptr
+                                                    ? nullptr
+                                                    : &filtered->segments[i]});
+  }
+  return segments;
+}
+
 absl::StatusOr<FilteredRows> FilterRows(const CollectionSnapshot& snapshot,
                                         const Filter& filter,
                                         const CallContext& call,

@@ -6,6 +6,7 @@
 #define COTERIE_SHARD_FILTERED_ROWS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -33,6 +34,33 @@ struct FilteredRows {
   int64_t count = 0;                // of all
   int64_t records_read = 0;         // where memory does not hold the values
 };
+
+// A segment and what of it a search is answered from: of all that lives if
+// `admitted` is null.
+struct FilteredSegment {
+  std::shared_ptr<const SegmentView> view;
+  const FilteredRows::OfSegment* admitted = nullptr;
+
+  // Rows [begin, end); only the admitted ones count as live. REQUIRES: as
+  // SegmentView::Scannable.
+  ScanRows Scannable(int64_t begin, int64_t end) const;
+  ScanRows Scannable() const { return Scannable(0, view->rows()); }
+  // Rows to answer from.
+  int64_t count() const {
+    return admitted == nullptr ? view->live() : admitted->count;
+  }
+};
+
+// Whether to read the vectors of `count` of `rows` rows one by one rather than
+// the codes of all: measured, a vector read so costs as much as the codes of 16
+// rows if there is one query, of 25 if there are many (ADR 21).
+inline bool GatherPays(int64_t count, int64_t rows) {
+  return count * 24 < rows;
+}
+
+// The segments of a snapshot; `filtered`, of the same, may be null.
+std::vector<FilteredSegment> SegmentsOf(const CollectionSnapshot& snapshot,
+                                        const FilteredRows* filtered);
 
 // Asks the segments' columns; rows that these leave in doubt are decided by
 // their records. CANCELLED or DEADLINE_EXCEEDED soon after the call ends;

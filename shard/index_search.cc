@@ -25,7 +25,8 @@ int64_t OrNone(int64_t limit) {
 
 IndexSearch::IndexSearch(const CollectionSnapshot& snapshot,
                          const ScanQueries& queries, const Strategy& strategy,
-                         const SearchPass::Part& part)
+                         const SearchPass::Part& part,
+                         const FilteredRows* filtered)
     : snapshot_(snapshot),
       queries_(queries),
       strategy_(strategy),
@@ -34,13 +35,13 @@ IndexSearch::IndexSearch(const CollectionSnapshot& snapshot,
                                                            : IndexKind::kLsh),
       found_(static_cast<size_t>(queries.size())),
       accounts_(static_cast<size_t>(queries.size())) {
-  for (const auto& view : snapshot_.segments()) {
+  for (FilteredSegment& segment : SegmentsOf(snapshot_, filtered)) {
     std::shared_ptr<const SegmentIndex> index =
-        view->segment()->indexes().Get(kind_);
-    if (index != nullptr) {
-      pieces_.push_back({view, std::move(index)});
+        segment.view->segment()->indexes().Get(kind_);
+    if (index != nullptr && segment.count() > 0) {
+      pieces_.push_back({std::move(segment), std::move(index)});
     } else {
-      rest_.push_back(view);
+      rest_.push_back(std::move(segment));
     }
   }
 }
@@ -66,6 +67,13 @@ bool IndexSearch::Run(WorkQueue* queue) {
   return !stopped.load();
 }
 
+bool IndexSearch::Suffices(int64_t wanted) const {
+  for (const FilteredSegment& segment : rest_) wanted -= segment.count();
+  return std::all_of(found_.begin(), found_.end(), [wanted](const auto& found) {
+    return static_cast<int64_t>(found.size()) >= wanted;
+  });
+}
+
 std::vector<TopK> IndexSearch::Tops(int64_t count) const {
   return std::vector<TopK>(static_cast<size_t>(count),
                            TopK(part_.keep, part_.radius));
@@ -79,8 +87,13 @@ void IndexSearch::Keep(int64_t first, std::vector<TopK> tops) {
 
 template <typename Account>
 void IndexSearch::Keep(int64_t first, const std::vector<Account>& accounts) {
+  int64_t filtered = 0;
+  for (const Piece& piece : pieces_) {
+    filtered += piece.segment.view->live() - piece.segment.count();
+  }
   for (size_t i = 0; i < accounts.size(); ++i) {
     QueryAccount& account = accounts_[static_cast<size_t>(first) + i];
+    account.filtered = filtered;
     account.evaluated = accounts[i].evaluated;
     account.ruled_out = accounts[i].ruled_out;
     account.unseen = accounts[i].unseen;
@@ -96,8 +109,8 @@ bool IndexSearch::SearchTrees(int64_t first, int64_t end,
       {all.data + first * all.stride, end - first, all.d, all.stride});
   std::vector<TreeSegment> segments;
   for (const Piece& piece : pieces_) {
-    segments.push_back({piece.index->tree(), piece.view->Scannable(),
-                        piece.view->segment()->codes()});
+    segments.push_back({piece.index->tree(), piece.segment.Scannable(),
+                        piece.segment.view->segment()->codes()});
   }
   TreeLimits limits;
   limits.epsilon = strategy.epsilon;
@@ -132,9 +145,10 @@ bool IndexSearch::SearchHashes(int64_t first, int64_t end,
       {all.data + first * all.stride, end - first, all.d, all.stride});
   std::vector<LshSegment> segments;
   for (const Piece& piece : pieces_) {
-    segments.push_back({piece.index->lsh(),
-                        piece.index->codes(piece.view->segment()->codes()),
-                        piece.view->Scannable()});
+    segments.push_back(
+        {piece.index->lsh(),
+         piece.index->codes(piece.segment.view->segment()->codes()),
+         piece.segment.Scannable()});
   }
   LshLimits limits;
   limits.target_recall = LshTarget(strategy);
@@ -178,7 +192,9 @@ void IndexSearch::Describe(ShardTimes* times) const {
                       scanned_.load(), " of ", queries_.size(), " queries");
     }
   }
-  for (const Piece& piece : pieces_) times->rows_scanned += piece.view->rows();
+  for (const Piece& piece : pieces_) {
+    times->rows_scanned += piece.segment.view->rows();
+  }
   for (const QueryAccount& account : accounts_) {
     times->bytes_scanned +=
         account.evaluated * queries_.dimension() * int64_t{4};

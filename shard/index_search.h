@@ -3,8 +3,9 @@
 // scan (shard/search_pass.h).
 //
 // Belongs to one thread; Run spreads queries over the idle threads of a queue.
-// Rows that were deleted since a structure was built are left out, and new ones
-// lie in other segments. What is found does not depend on the threads.
+// Rows that were deleted since a structure was built are left out, as are those
+// that a filter does not admit; new ones lie in other segments. What is found
+// does not depend on the threads.
 
 #ifndef COTERIE_SHARD_INDEX_SEARCH_H_
 #define COTERIE_SHARD_INDEX_SEARCH_H_
@@ -20,6 +21,7 @@
 #include "index/exact_scan.h"
 #include "index/top_k.h"
 #include "shard/collection_state.h"
+#include "shard/filtered_rows.h"
 #include "shard/search_pass.h"
 #include "shard/work_queue.h"
 
@@ -27,19 +29,24 @@ namespace coterie {
 
 class IndexSearch {
  public:
-  // Keeps references. REQUIRES: the strategy is not exact, and the collection
-  // has its index; metric and dimension agree; `part` is of all the queries.
+  // Keeps references. `filtered`: the rows to answer from; null: all that live.
+  // REQUIRES: the strategy is not exact, and the collection has its index;
+  // metric and dimension agree; `part` is of all the queries; `filtered` is of
+  // the snapshot.
   IndexSearch(const CollectionSnapshot& snapshot, const ScanQueries& queries,
-              const Strategy& strategy, const SearchPass::Part& part);
+              const Strategy& strategy, const SearchPass::Part& part,
+              const FilteredRows* filtered = nullptr);
 
-  // Segments that have no such structure.
-  const std::vector<std::shared_ptr<const SegmentView>>& rest() const {
-    return rest_;
-  }
+  // Segments that have no such structure, or no admitted row.
+  const std::vector<FilteredSegment>& rest() const { return rest_; }
 
   // To be called once, by work of the queue. False if the call ended first:
   // what is found is then incomplete.
   bool Run(WorkQueue* queue);
+
+  // After Run: whether `wanted` neighbours of each query are found, or will be
+  // by a scan of the rest, so far as their number goes.
+  bool Suffices(int64_t wanted) const;
 
   // Of one query, once.
   std::vector<Neighbor> TakeNeighbors(int64_t query) {
@@ -56,7 +63,7 @@ class IndexSearch {
  private:
   // A segment and its structure, which is kept alive by the first.
   struct Piece {
-    std::shared_ptr<const SegmentView> view;
+    FilteredSegment segment;
     std::shared_ptr<const SegmentIndex> index;
   };
 
@@ -77,7 +84,7 @@ class IndexSearch {
   const SearchPass::Part part_;
   const IndexKind kind_;
   std::vector<Piece> pieces_;
-  std::vector<std::shared_ptr<const SegmentView>> rest_;
+  std::vector<FilteredSegment> rest_;
   std::vector<std::vector<Neighbor>> found_;  // by query
   std::vector<QueryAccount> accounts_;
   std::atomic<int64_t> scanned_{0};  // queries that a scan took over

@@ -34,11 +34,6 @@ int64_t Scattered(int64_t i, int64_t count) {
 // looks at all of them at every so many asks.
 constexpr size_t kMostAsks = 16;
 
-// Whether to read the vectors of `count` of `rows` rows one by one rather than
-// the codes of all: measured, a vector read so costs as much as the codes of 16
-// rows if there is one query, of 25 if there are many (ADR 21).
-bool GatherPays(int64_t count, int64_t rows) { return count * 24 < rows; }
-
 }  // namespace
 
 double SearchPass::SegmentScan::row_bytes() const {
@@ -49,57 +44,46 @@ double SearchPass::SegmentScan::row_bytes() const {
          static_cast<double>(count) / static_cast<double>(rows);
 }
 
-SearchPass::SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
-                       const ScanQueries& queries, std::vector<Part> parts,
-                       const FilteredRows* filtered)
-    : segments_(std::move(segments)),
+SearchPass::SearchPass(std::vector<FilteredSegment> sources,
+                       const ScanQueries& queries, std::vector<Part> parts)
+    : sources_(std::move(sources)),
       queries_(queries),
       parts_(std::move(parts)),
-      filtered_(filtered),
       found_(static_cast<size_t>(queries.size())),
       thresholds_(static_cast<size_t>(queries.size())),
       ended_(parts_.size()) {
-  for (size_t i = 0; i < segments_.size(); ++i) {
-    const auto& view = segments_[i];
-    rows_live_ += view->live();
-    const auto* const admitted =
-        filtered == nullptr ? nullptr : &filtered->segments[i];
-    const Segment& segment = *view->segment();
-    const int64_t blocks = segment.CodedBlocks(view->rows());
+  for (const FilteredSegment& source : sources_) {
+    const SegmentView& view = *source.view;
+    rows_filtered_ += view.live() - source.count();
+    const Segment& segment = *view.segment();
+    const int64_t blocks = segment.CodedBlocks(view.rows());
     for (int64_t block = 0; block < blocks; ++block) {
-      AddScan(*view, admitted, block * Segment::kCodedRows, Segment::kCodedRows,
+      AddScan(source, block * Segment::kCodedRows, Segment::kCodedRows,
               &segment.BlockCodes(block), segment.BlockPlane(block), nullptr);
     }
     const int64_t first = blocks * Segment::kCodedRows;
-    if (first < view->rows()) {
-      AddScan(*view, admitted, first, view->rows() - first, segment.codes(),
+    if (first < view.rows()) {
+      AddScan(source, first, view.rows() - first, segment.codes(),
               segment.plane(), segment.head());
     }
   }
 }
 
-void SearchPass::AddScan(const SegmentView& view,
-                         const FilteredRows::OfSegment* filtered, int64_t first,
+void SearchPass::AddScan(const FilteredSegment& source, int64_t first,
                          int64_t rows, const CertifiedCodes* codes,
                          const CertifiedPlane* plane,
                          const CertifiedHead* head) {
-  SegmentScan scan{&view,
-                   first,
-                   rows,
-                   nullptr,
-                   plane,
-                   nullptr,
-                   view.Scannable(first, first + rows),
-                   rows};
-  if (filtered != nullptr) {
-    scan.scannable.live = filtered->rows.words() + first / 64;
-    scan.count = rows == view.rows()
-                     ? filtered->count
-                     : filtered->rows.CountIn(first, first + rows);
+  SegmentScan scan{
+      rows, nullptr, plane, nullptr, source.Scannable(first, first + rows),
+      rows};
+  if (source.admitted != nullptr) {
+    scan.count = rows == source.view->rows()
+                     ? source.count()
+                     : source.admitted->rows.CountIn(first, first + rows);
     if (scan.count == 0) return;
   }
   if (codes != nullptr &&
-      (filtered == nullptr || !GatherPays(scan.count, rows))) {
+      (source.admitted == nullptr || !GatherPays(scan.count, rows))) {
     scan.coded = std::make_unique<CertifiedQueries>(queries_, *codes);
     if (head != nullptr && queries_.size() == 1) {
       scan.head = std::make_unique<CertifiedHeadQuery>(queries_, 0, *head);
@@ -308,9 +292,7 @@ QueryAccount SearchPass::AccountOf(int64_t query) const {
     total.ruled_out += account.ruled_out;
   }
   total.rescored = total.evaluated;
-  if (filtered_ != nullptr) {
-    total.filtered = rows_live_ - filtered_->count;
-  }
+  total.filtered += rows_filtered_;
   return total;
 }
 
@@ -336,14 +318,6 @@ void SearchPass::Describe(absl::Span<const QueryAccount> accounts,
       absl::StrCat("float32 scan, ", SimdTargetName(ActiveSimdTarget()));
   times->plan = absl::StrCat("exact ", coded ? int8 : float32,
                              coded && plain ? absl::StrCat("; ", float32) : "");
-  if (filtered_ != nullptr) {
-    absl::StrAppend(&times->plan, "; filter admits ", filtered_->count, " of ",
-                    rows_live_, " rows");
-    if (filtered_->records_read > 0) {
-      absl::StrAppend(&times->plan, ", ", filtered_->records_read,
-                      " decided by their records");
-    }
-  }
   if (parts_.size() > 1) {
     absl::StrAppend(&times->plan, "; one pass for ", parts_.size(),
                     " searches");

@@ -48,15 +48,13 @@ class SearchPass {
     absl::Span<SharedThreshold> shared;
   };
 
-  // Keeps references to queries and `filtered`: the rows to answer from, null
-  // for all that live. Where they are few their vectors are read one by one;
-  // otherwise the scan goes over them and masks the others. REQUIRES: segments
-  // are of one snapshot, all of it if `filtered`, which is of the same; metric
-  // and dimension agree, parts cover all queries in order. O(queries x
-  // dimension x segments).
-  SearchPass(std::vector<std::shared_ptr<const SegmentView>> segments,
-             const ScanQueries& queries, std::vector<Part> parts,
-             const FilteredRows* filtered = nullptr);
+  // Keeps references to queries and to what is admitted. Where admitted rows
+  // are few their vectors are read one by one; otherwise the scan goes over all
+  // and masks the others. REQUIRES: sources are of one snapshot; metric and
+  // dimension agree, parts cover all queries in order. O(queries x dimension x
+  // sources).
+  SearchPass(std::vector<FilteredSegment> sources, const ScanQueries& queries,
+             std::vector<Part> parts);
 
   // Before Run: what was found for a query in other segments of the snapshot,
   // sorted, and the account of these. It counts as found here; a full list
@@ -89,11 +87,9 @@ class SearchPass {
                 ShardTimes* times) const;
 
  private:
-  // Rows [first, first + rows) of one segment that are scanned in one way: all
-  // of a sealed one, a block or the rest of a tail.
+  // Some rows of one segment that are scanned in one way: all of a sealed one,
+  // a block or the rest of a tail.
   struct SegmentScan {
-    const SegmentView* view;
-    int64_t first;
     int64_t rows;
     // The queries against the rows' codes; null: the float32 rows are read.
     std::unique_ptr<const CertifiedQueries> coded;
@@ -127,9 +123,9 @@ class SearchPass {
     size_t asked = 0;
   };
 
-  void AddScan(const SegmentView& view, const FilteredRows::OfSegment* filtered,
-               int64_t first, int64_t rows, const CertifiedCodes* codes,
-               const CertifiedPlane* plane, const CertifiedHead* head);
+  void AddScan(const FilteredSegment& source, int64_t first, int64_t rows,
+               const CertifiedCodes* codes, const CertifiedPlane* plane,
+               const CertifiedHead* head);
   std::vector<Chunk> Chunks() const;
   void Begin(Worker* worker) const;
   // These return false when the pass is to end.
@@ -148,12 +144,11 @@ class SearchPass {
     QueryAccount account;
   };
 
-  const std::vector<std::shared_ptr<const SegmentView>> segments_;
+  const std::vector<FilteredSegment> sources_;
   const ScanQueries& queries_;
   const std::vector<Part> parts_;
-  const FilteredRows* const filtered_;
-  int64_t rows_live_ = 0;     // of the segments
-  std::vector<Found> found_;  // by query
+  int64_t rows_filtered_ = 0;  // live, but not admitted
+  std::vector<Found> found_;   // by query
   std::vector<SegmentScan> scans_;
   std::vector<SharedThreshold> thresholds_;  // by query
   std::vector<std::atomic<bool>> ended_;     // by part

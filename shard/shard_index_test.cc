@@ -3,6 +3,7 @@
 // search of a map; where it need not be, with that too, by recall. The seed is
 // printed on failure; SEED chooses another.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -70,6 +72,62 @@ class ShardIndex
     shard_.ExpectExact(more);
   }
 
+  // Searches among `ids` only.
+  void CheckFiltered(std::vector<PointId> ids) {
+    std::sort(ids.begin(), ids.end());
+    IndexedShard::Points admitted;
+    for (const PointId id : ids) admitted[id] = shard_.points()[id];
+    const bool few = 24 * ids.size() < shard_.points().size();
+    std::vector<Strategy> ways = ExactWays();
+    ways.insert(ways.end(), PartialWays().begin(), PartialWays().end());
+    for (size_t i = 0; i < ways.size(); ++i) {
+      SearchRequest request = shard_.Request(9, ways[i]);
+      request.filter.must.push_back(IdCondition{ids});
+      const auto reply = shard_.harness().Search(request);
+      ASSERT_TRUE(reply.ok()) << reply.status();
+      const std::string& plan = reply->times.plan;
+      for (size_t q = 0; q < request.queries.size(); ++q) {
+        std::vector<Neighbor> found;
+        for (const Hit& hit : reply->results[q]) {
+          EXPECT_TRUE(admitted.contains(hit.neighbor.id)) << plan;
+          found.push_back(hit.neighbor);
+        }
+        const std::vector<Neighbor> expected =
+            CanonicalSearch(std::get<Metric>(GetParam()), admitted,
+                            std::get<std::vector<float>>(request.queries[q]),
+                            request.k, request.radius);
+        EXPECT_EQ(found.size(), expected.size()) << plan;
+        const QueryAccount& account = reply->accounts[q];
+        if (i < ExactWays().size() || few) {
+          EXPECT_EQ(found, expected) << plan;
+          EXPECT_EQ(account.unseen, 0);
+        }
+        EXPECT_EQ(account.evaluated + account.ruled_out + account.unseen +
+                      account.filtered,
+                  reply->rows_live);
+      }
+      EXPECT_EQ(absl::StrContains(plan, "leaves few rows, so scanned"),
+                few && !std::holds_alternative<ExactStrategy>(ways[i]))
+          << plan;
+      EXPECT_TRUE(absl::StrContains(
+          plan, absl::StrCat("; filter admits ", ids.size(), " of ")))
+          << plan;
+    }
+  }
+
+  // Until the index is asked: a merge may have dropped it for a moment.
+  void AwaitPlan(const Filter& filter, const Strategy& way,
+                 const std::string& part) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    std::string plan;
+    while (!absl::StrContains(plan, part)) {
+      ASSERT_LT(absl::Now(), deadline) << plan;
+      SearchRequest request = shard_.Request(3, way);
+      request.filter = filter;
+      plan = shard_.PlanOf(request);
+    }
+  }
+
   // Of the kind that is due: over 16 dimensions a tree needs 1,024 rows.
   int64_t rows() const { return dimension() > 16 ? 2560 : 1024; }
 
@@ -95,6 +153,36 @@ TEST_P(ShardIndex, AnswersBeforeAndAfterItIsBuilt) {
   EXPECT_TRUE(absl::StartsWith(plan, "auto, predicted a query: scan ")) << plan;
   EXPECT_TRUE(absl::StrContains(plan, ", tree ")) << plan;
   EXPECT_TRUE(absl::StrContains(plan, ", lsh ")) << plan;
+}
+
+// Rows at random, or those that lie farthest from the queries, which an index
+// looks at last: all k are found while so many are admitted.
+TEST_P(ShardIndex, FiltersWhereItLooks) {
+  SCOPED_TRACE(absl::StrCat("SEED=", TestSeed()));
+  ASSERT_NO_FATAL_FAILURE(shard_.Open());
+  ASSERT_NO_FATAL_FAILURE(shard_.WriteRandom(rows()));
+  ASSERT_NO_FATAL_FAILURE(shard_.AwaitIndexes());
+  std::vector<PointId> by_place;
+  for (const auto& [id, vector] : shard_.points()) by_place.push_back(id);
+  std::vector<PointId> random = by_place;
+  std::shuffle(random.begin(), random.end(), shard_.random());
+  std::sort(by_place.begin(), by_place.end(), [&](PointId a, PointId b) {
+    return shard_.points()[a] < shard_.points()[b];
+  });
+  for (const std::vector<PointId>& ids : {random, by_place}) {
+    for (const size_t admitted : {size_t{0}, size_t{3}, ids.size() / 50,
+                                  ids.size() / 8, ids.size() / 2}) {
+      ASSERT_NO_FATAL_FAILURE(
+          CheckFiltered({ids.begin(), ids.begin() + admitted}));
+    }
+  }
+  Filter half;
+  half.must.push_back(
+      IdCondition{{by_place.begin(), by_place.begin() + by_place.size() / 2}});
+  std::sort(std::get<IdCondition>(half.must[0]).ids.begin(),
+            std::get<IdCondition>(half.must[0]).ids.end());
+  ASSERT_NO_FATAL_FAILURE(AwaitPlan(half, TreeStrategy(), "tree of "));
+  ASSERT_NO_FATAL_FAILURE(AwaitPlan(half, LshStrategy{0.8, 0}, "lsh of "));
 }
 
 TEST_P(ShardIndex, SeesWritesThatComeAfterTheBuild) {

@@ -1,7 +1,9 @@
 #include "shard/snapshot_search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -164,9 +166,17 @@ struct Way {
   std::string why;
 };
 
-Way WayOf(const SearchRequest& request, const CollectionSnapshot& snapshot) {
-  const auto* automatic = std::get_if<AutoStrategy>(&request.strategy);
-  if (automatic == nullptr) return {request.strategy, ""};
+// The part of the rows that a search is answered from, if there are any.
+double AdmittedPart(const CollectionSnapshot& snapshot,
+                    const FilteredRows* filtered) {
+  if (filtered == nullptr || filtered->count == 0) return 1;
+  return static_cast<double>(filtered->count) /
+         static_cast<double>(snapshot.rows_live());
+}
+
+Way WayOfAuto(const SearchRequest& request, double target_recall,
+              const CollectionSnapshot& snapshot,
+              const FilteredRows* filtered) {
   // Kept while plans look at them.
   std::vector<std::shared_ptr<const SegmentIndex>> indexes;
   std::vector<PlanSegment> segments;
@@ -186,7 +196,8 @@ Way WayOf(const SearchRequest& request, const CollectionSnapshot& snapshot) {
   question.dimension = snapshot.spec().dimension;
   question.queries = static_cast<int64_t>(request.queries.size());
   question.k = request.k;
-  question.target_recall = automatic->target_recall;
+  question.target_recall = target_recall;
+  question.admitted = AdmittedPart(snapshot, filtered);
   const Plan plan = ChoosePlan(question, segments, MachineRates());
   Way way;
   way.why = absl::StrCat("auto, ", plan.Reason(), ": ");
@@ -195,19 +206,28 @@ Way WayOf(const SearchRequest& request, const CollectionSnapshot& snapshot) {
       way.strategy = ExactStrategy();
       break;
     case Plan::Kind::kTree:
-      way.strategy = TreeStrategy{0, 0, automatic->target_recall};
+      way.strategy = TreeStrategy{0, 0, target_recall};
       break;
     case Plan::Kind::kLsh:
-      way.strategy = LshStrategy{automatic->target_recall, 0};
+      way.strategy = LshStrategy{target_recall, 0};
       break;
   }
   return way;
 }
 
-// The rows that a filter admits are scanned, whatever else was asked for.
-Way WayOfFiltered(const SearchRequest& request) {
-  const bool exact = std::holds_alternative<ExactStrategy>(request.strategy);
-  return {ExactStrategy(), exact ? "" : "filtered, so scanned: "};
+// What a filter leaves is scanned where it is little, whatever was asked for.
+Way WayOf(const SearchRequest& request, const CollectionSnapshot& snapshot,
+          const FilteredRows* filtered) {
+  const Strategy& asked = request.strategy;
+  if (std::holds_alternative<ExactStrategy>(asked)) return {asked, ""};
+  if (filtered != nullptr &&
+      GatherPays(filtered->count, snapshot.rows_live())) {
+    return {ExactStrategy(), "the filter leaves few rows, so scanned: "};
+  }
+  if (const auto* automatic = std::get_if<AutoStrategy>(&asked)) {
+    return WayOfAuto(request, automatic->target_recall, snapshot, filtered);
+  }
+  return {asked, ""};
 }
 
 // What all passes over a snapshot have in common.
@@ -220,6 +240,60 @@ struct PassContext {
   const FilteredRows* filtered;  // null: all
 };
 
+// Searches by an index and then what it does not cover; all at once where it
+// met fewer neighbours than there are. Null if the call ended.
+class IndexedPass {
+ public:
+  IndexedPass(const PassContext& context, const ScanQueries& queries,
+              const SearchPass::Part& part, const Strategy& strategy)
+      : context_(context),
+        queries_(queries),
+        part_(part),
+        index_(context.snapshot, queries, strategy, part, context.filtered) {}
+
+  std::unique_ptr<SearchPass> Run() {
+    if (!index_.Run(context_.queue)) return nullptr;
+    std::unique_ptr<SearchPass> pass;
+    suffices_ = context_.filtered == nullptr || std::isfinite(part_.radius) ||
+                index_.Suffices(std::min(part_.keep, context_.filtered->count));
+    if (!suffices_) {
+      pass = std::make_unique<SearchPass>(
+          SegmentsOf(context_.snapshot, context_.filtered), queries_,
+          std::vector<SearchPass::Part>{part_});
+    } else {
+      pass = std::make_unique<SearchPass>(index_.rest(), queries_,
+                                          std::vector<SearchPass::Part>{part_});
+      for (int64_t q = 0; q < queries_.size(); ++q) {
+        pass->Seed(q, index_.TakeNeighbors(q), index_.AccountOf(q));
+      }
+    }
+    pass->Run(context_.queue);
+    return pass;
+  }
+
+  void Describe(ShardTimes* times) const {
+    if (suffices_) return index_.Describe(times);
+    times->plan.insert(0, "the index met fewer than pass, so scanned: ");
+  }
+
+ private:
+  const PassContext& context_;
+  const ScanQueries& queries_;
+  const SearchPass::Part part_;
+  IndexSearch index_;
+  bool suffices_ = true;
+};
+
+void DescribeFilter(const PassContext& context, std::string* plan) {
+  if (context.filtered == nullptr) return;
+  absl::StrAppend(plan, "; filter admits ", context.filtered->count, " of ",
+                  context.snapshot.rows_live(), " rows");
+  if (context.filtered->records_read > 0) {
+    absl::StrAppend(plan, ", ", context.filtered->records_read,
+                    " decided by their records");
+  }
+}
+
 // Answers the searches that were admitted to one pass: the part of one search
 // by its strategy, those of several by scanning.
 void RunPass(const PassContext& context, const Admitted& admitted,
@@ -230,32 +304,29 @@ void RunPass(const PassContext& context, const Admitted& admitted,
   const ScanQueries queries(
       spec.metric, {admitted.rows.data(), n, spec.dimension, spec.dimension});
   const Strategy& strategy = context.ways[admitted.searches.front()].strategy;
-  std::optional<IndexSearch> indexed;
-  if (!std::holds_alternative<ExactStrategy>(strategy)) {
-    indexed.emplace(context.snapshot, queries, strategy,
-                    admitted.parts.front());
+  std::optional<IndexedPass> indexed;
+  std::unique_ptr<SearchPass> pass;
+  if (std::holds_alternative<ExactStrategy>(strategy)) {
+    pass = std::make_unique<SearchPass>(
+        SegmentsOf(context.snapshot, context.filtered), queries,
+        admitted.parts);
+    pass->Run(context.queue);
+  } else {
+    indexed.emplace(context, queries, admitted.parts.front(), strategy);
+    pass = indexed->Run();
   }
-  SearchPass pass(
-      indexed.has_value() ? indexed->rest() : context.snapshot.segments(),
-      queries, admitted.parts, context.filtered);
-  const bool goes_on = !indexed.has_value() || indexed->Run(context.queue);
-  if (indexed.has_value() && goes_on) {
-    for (int64_t q = 0; q < n; ++q) {
-      pass.Seed(q, indexed->TakeNeighbors(q), indexed->AccountOf(q));
-    }
-  }
-  if (goes_on) pass.Run(context.queue);
   for (size_t i = 0; i < admitted.parts.size(); ++i) {
     const SearchInPass& search = context.searches[admitted.searches[i]];
     absl::StatusOr<ShardSearchReply>& reply = (*replies)[admitted.searches[i]];
-    if (!goes_on || pass.ended(i)) {
+    if (pass == nullptr || pass->ended(i)) {
       reply = search.call.status();
       continue;
     }
     reply = ReplyTo(search, admitted.parts[i], context.snapshot, context.limits,
-                    &pass);
+                    pass.get());
     if (!reply.ok()) continue;
     if (indexed.has_value()) indexed->Describe(&reply->times);
+    DescribeFilter(context, &reply->times.plan);
     reply->times.plan.insert(0, context.ways[admitted.searches[i]].why);
     reply->times.scan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   }
@@ -268,8 +339,7 @@ std::vector<absl::StatusOr<ShardSearchReply>> SearchSnapshot(
     const Limits& limits, WorkQueue* queue, const FilteredRows* filtered) {
   std::vector<Way> ways;
   for (const SearchInPass& search : searches) {
-    ways.push_back(filtered == nullptr ? WayOf(*search.request, snapshot)
-                                       : WayOfFiltered(*search.request));
+    ways.push_back(WayOf(*search.request, snapshot, filtered));
   }
   const PassContext context = {snapshot, searches, ways,
                                limits,   queue,    filtered};

@@ -184,7 +184,7 @@ TEST_P(SnapshotSearch, TogetherWithOtherShardsItsListEndsAtTheThreshold) {
     for (const double after : {kNothing, nearest[3].distance}) {
       std::vector<SharedThreshold> shared(1);
       shared[0].Lower(before);
-      SearchPass pass(written.snapshot->segments(), queries,
+      SearchPass pass(SegmentsOf(*written.snapshot, nullptr), queries,
                       {{.count = 1,
                         .keep = 10,
                         .radius = kNothing,
@@ -337,7 +337,7 @@ Stopped StopPass(const CollectionSnapshot& snapshot, const ScanQueries& queries,
     part.radius = std::numeric_limits<double>::infinity();
     part.call.cancel = cancel;
   }
-  SearchPass pass(snapshot.segments(), queries, std::move(all));
+  SearchPass pass(SegmentsOf(snapshot, nullptr), queries, std::move(all));
   std::atomic<bool> over{false};
   Stopped stopped;
   std::thread canceller([&] {

@@ -92,6 +92,7 @@ class IndexRecall : public ::testing::TestWithParam<Metric> {
     }
     request.k = kK;
     request.strategy = strategy;
+    request.filter = filter_;
     request.measure_recall = measure;
     auto reply = cluster_.Search(std::move(request));
     EXPECT_TRUE(reply.ok()) << reply.status();
@@ -128,6 +129,7 @@ class IndexRecall : public ::testing::TestWithParam<Metric> {
   std::string waiting_for_;
   Rows stored_;
   std::vector<std::vector<float>> queries_;
+  Filter filter_;  // of all searches
 };
 
 TEST_P(IndexRecall, ReachesItsTargetAlsoAfterDeletions) {
@@ -140,6 +142,22 @@ TEST_P(IndexRecall, ReachesItsTargetAlsoAfterDeletions) {
   }
   ASSERT_TRUE(cluster_.Delete("words", some).ok());
   CheckTargets();
+}
+
+// Of every third word; of the 1,600 most frequent, which lie together.
+TEST_P(IndexRecall, ReachesItsTargetAlsoBehindAFilter) {
+  ASSERT_NO_FATAL_FAILURE(Fill());
+  IdCondition third;
+  IdCondition frequent;
+  for (const auto& [id, row] : stored_) {
+    if (id % 3 == 0) third.ids.push_back(id);
+    if (id < kStored / 6) frequent.ids.push_back(id);
+  }
+  for (const IdCondition& ids : {third, frequent}) {
+    filter_ = Filter();
+    filter_.must.push_back(ids);
+    CheckTargets();
+  }
 }
 
 TEST_P(IndexRecall, ATreeWithoutLimitsIsExactAndSaysSo) {
