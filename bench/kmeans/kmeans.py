@@ -213,6 +213,10 @@ class Case:
         for name, curve in curves.items():
             within = [report.bytes_until(c, 1.03 * final)
                       for c in (curve, lloyd)]
+            if within[0] == float("inf"):
+                print(f"{self.name}/k={self.k}/curve/{name}: does not come "
+                      f"within 3 % in {curve[-1][0] / 1e6:.1f} MB")
+                continue
             self.add(f"curve/{name.replace(' ', '-')}",
                      "sent until within 3 % of Lloyd's last inertia", "MB",
                      within[0] / 1e6, within[1] / 1e6, "Lloyd, int64 sums",
