@@ -44,7 +44,13 @@ constexpr RpcRoleEntry kRoles[] = {
     {"coterie.v1.ShardService/ReadRecords", RpcRole::kInternal},
     {"coterie.v1.ShardService/Scan", RpcRole::kInternal},
     {"coterie.v1.ShardService/Search", RpcRole::kInternal},
+    {"coterie.v1.ShardService/SgdStep", RpcRole::kInternal},
     {"coterie.v1.ShardService/Write", RpcRole::kInternal},
+    {"coterie.v1.TrainingService/DeleteModel", RpcRole::kWrite},
+    {"coterie.v1.TrainingService/GetModel", RpcRole::kRead},
+    {"coterie.v1.TrainingService/ListModels", RpcRole::kRead},
+    {"coterie.v1.TrainingService/Predict", RpcRole::kRead},
+    {"coterie.v1.TrainingService/TrainSgd", RpcRole::kWrite},
 };
 
 }  // namespace
