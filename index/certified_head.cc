@@ -17,6 +17,7 @@
 #include "index/certified_slack.h"
 #include "index/code_simd.h"
 #include "index/distance.h"
+#include "index/distances.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/vectors.h"
@@ -125,10 +126,9 @@ void CertifiedHead::Project(VectorView x, Projection& projection) const {
   const RowsView views = {directions_.data(), directions(), d_, d_};
 
   std::vector<double> h(static_cast<size_t>(PadToLanes(directions() + 1)));
+  CanonicalDots(x, views, h.data());
   for (size_t i = 0; i < m; ++i) {
-    const double product =
-        f * CanonicalDot(views.row(static_cast<int64_t>(i)), x);
-    h[i] = factor_ * (product - centre_products_[i]);
+    h[i] = factor_ * (f * h[i] - centre_products_[i]);
   }
   std::vector<double> y(static_cast<size_t>(PadToLanes(d_)));
   for (size_t j = 0; j < x.size(); ++j) {

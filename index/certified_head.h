@@ -75,7 +75,7 @@ class CertifiedHead {
   CertifiedHead& operator=(const CertifiedHead&) = delete;
 
   // Of the leading principal directions, as many as a sample says are best; or
-  // null, if reading the head and the rows that it leaves would not take less
+  // null, if reading the head and re-scoring what it leaves would not take less
   // than `share` of reading `bytes_a_row` of each row. Null for INNER_PRODUCT,
   // for rows out of range and for too few of them to judge by.
   static std::unique_ptr<const CertifiedHead> MakeIfPays(Metric metric,

@@ -10,6 +10,7 @@
 
 #include "index/certified_head.h"
 #include "index/distance.h"
+#include "index/distances.h"
 #include "index/metric.h"
 #include "index/principal_directions.h"
 #include "index/vectors.h"
@@ -75,13 +76,15 @@ struct Heads {
 
 Heads HeadsOf(VectorView y, RowsView directions, size_t steps) {
   Heads heads;
+  heads.kept.resize(static_cast<size_t>(directions.n));
+  CanonicalDots(y, directions, heads.kept.data());
   double rest = CanonicalSquaredNorm(y);
-  for (int64_t i = 0; i < DirectionsAt(steps - 1); ++i) {
-    heads.kept.push_back(CanonicalDot(directions.row(i), y));
-    rest -= heads.kept.back() * heads.kept.back();
-    if (i + 1 == DirectionsAt(heads.rest.size())) {
-      heads.rest.push_back(std::sqrt(std::max(0.0, rest)));
+  size_t i = 0;
+  for (size_t step = 0; step < steps; ++step) {
+    for (; i < static_cast<size_t>(DirectionsAt(step)); ++i) {
+      rest -= heads.kept[i] * heads.kept[i];
     }
+    heads.rest.push_back(std::sqrt(std::max(0.0, rest)));
   }
   return heads;
 }
@@ -145,9 +148,9 @@ std::unique_ptr<const CertifiedHead> CertifiedHead::MakeIfPays(
       PrincipalDirections(sample.View(sample.training), most, kRounds);
   const std::vector<double> left =
       SharesLeft(sample, {directions.data(), most, rows.d, rows.d}, steps);
-  // A row that is left costs what it would take to read about half as much
-  // again in order, and some looking at.
-  const double row_bytes = 6 * static_cast<double>(rows.d) + 512;
+  // A row that is left takes as long to be re-scored, at a place that memory
+  // does not expect, as so many bytes to be read in order (measured).
+  const double row_bytes = 12 * static_cast<double>(rows.d) + 1024;
   double best_bytes = share * bytes_a_row;
   int64_t best = 0;
   for (size_t step = 0; step < steps; ++step) {

@@ -72,7 +72,7 @@ TEST(CertifiedHeadScan, AnswersAreCanonical) {
     const int64_t d = 2 + static_cast<int64_t>(random() % 30);
     const World world(kind, metric, 5000, 1, d, random() % 2 == 0, random);
     const HeadScan scan(world, std::min<int64_t>(d, round % 3 == 0 ? 1 : 5));
-    for (const int64_t k : {1, 9, 150, 1200}) {
+    for (const int64_t k : {1, 9, 50, 1200}) {
       for (const CodeKernel kernel : SupportedCodeKernels()) {
         int64_t evaluated = 0;
         ASSERT_EQ(scan.Search(k, static_cast<int64_t>(random() % 5001), kernel,

@@ -54,8 +54,8 @@ constexpr int64_t kPanelGroups = kPanelRows / kGroupRows;
 // Neighbours from which on half codes tell too few rows apart: what they let
 // pass takes longer to be re-scored than codes to be read.
 constexpr int64_t kPlaneNeighbors = 128;
-// The same for a head.
-constexpr int64_t kHeadNeighbors = 256;
+// The same for a head, as a share of the rows: one of so many.
+constexpr int64_t kHeadShare = 100;
 // Panels that a coarse query's cut is made for, by their maxima.
 constexpr int64_t kCutPanels = 4;
 
@@ -86,8 +86,9 @@ class CertifiedScanner::Impl {
                    ? plane
                    : nullptr),
         plane_kernel_(PlaneKernelFor(queries.kernel())),
-        head_(head != nullptr && tops[0].k() <= kHeadNeighbors ? head
-                                                               : nullptr),
+        head_(head != nullptr && tops[0].k() <= rows.rows.n / kHeadShare
+                  ? head
+                  : nullptr),
         tile_queries_(fine_queries_ ? 1 : kTileQueries),
         scanned_(tops.size()),
         quads_(queries.size() > 0 ? queries.quads(0) : nullptr),

@@ -15,7 +15,7 @@
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
-#include "index/distance.h"
+#include "index/distances.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/shared_threshold.h"
@@ -45,9 +45,9 @@ constexpr size_t kSortedWhole = 128;
 
 // How many rows ahead memory is asked for them.
 size_t RowsAhead(int64_t dimension) {
-  constexpr int64_t kFloatsAhead = 2048;
+  constexpr int64_t kFloatsAhead = 8192;
   return static_cast<size_t>(
-      std::clamp<int64_t>(kFloatsAhead / dimension, 1, 12));
+      std::clamp<int64_t>(kFloatsAhead / dimension, 1, 16));
 }
 
 // Asks memory for the row, at most 4 KiB of it, to have it when its turn comes.
@@ -276,36 +276,55 @@ bool QueryThreshold::RescoreAll(size_t first, size_t end, bool rising,
               return rising && a.lower != b.lower ? a.lower < b.lower
                                                   : a.row() < b.row();
             });
-  const ScanQueries& queries = queries_.queries();
-  const VectorView q = queries.query(query_);
-  const bool with_norms = queries.metric() != Metric::kSquaredL2;
   const size_t ahead = RowsAhead(rows_.rows.d);
   for (size_t i = first; i < std::min(first + ahead, end); ++i) {
     PrefetchRow(rows_.rows.row(pending_[i].row()));
   }
+  int64_t rows[kRowsAtOnce];
+  int count = 0;
   for (size_t i = first; i < end; ++i) {
     if (i + ahead < end) {
       PrefetchRow(rows_.rows.row(pending_[i + ahead].row()));
     }
-    const int64_t row = pending_[i].row();
     if (RuledOut(pending_[i].lower)) {
       if (rising) break;
       continue;
     }
     if (stop(rows_.rows.d * int64_t{sizeof(float)})) return false;
-    const double distance = CanonicalDistance(
-        queries.metric(), q, rows_.rows.row(row), queries.squared_norm(query_),
-        with_norms ? rows_.squared_norms[row] : 0);
-    ++evaluated_;
-    top_.Offer({rows_.ids[row], distance});
-    Lower(top_.Threshold());
+    rows[count++] = pending_[i].row();
+    if (count == kRowsAtOnce) {
+      Evaluate(rows, count);
+      count = 0;
+    }
+  }
+  if (count > 0) Evaluate(rows, count);
+  return true;
+}
+
+void QueryThreshold::Evaluate(const int64_t* rows, int count) {
+  const ScanQueries& queries = queries_.queries();
+  const bool with_norms = queries.metric() != Metric::kSquaredL2;
+  const float* vectors[kRowsAtOnce];
+  double norms[kRowsAtOnce] = {};
+  for (int i = 0; i < kRowsAtOnce; ++i) {
+    // The last one over and over.
+    const int64_t row = rows[std::min(i, count - 1)];
+    vectors[i] = rows_.rows.row(row).data();
+    if (with_norms) norms[i] = rows_.squared_norms[row];
+  }
+  double distances[kRowsAtOnce];
+  CanonicalDistances(queries.metric(), queries.query(query_), vectors,
+                     queries.squared_norm(query_), norms, distances);
+  for (int i = 0; i < count; ++i) {
+    top_.Offer({rows_.ids[rows[i]], distances[i]});
     if (queries_.codes().slack().fault == CertifiedFault::kCountTwice) {
-      uppers_.push_back(distance);
-      most_upper_ = std::max(most_upper_, distance);
+      uppers_.push_back(distances[i]);
+      most_upper_ = std::max(most_upper_, distances[i]);
       LowerToKthUpper();
     }
   }
-  return true;
+  evaluated_ += count;
+  Lower(top_.Threshold());
 }
 
 }  // namespace coterie::internal_certified

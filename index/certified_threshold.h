@@ -122,6 +122,8 @@ class QueryThreshold {
   bool RescoreNearest(size_t count, absl::FunctionRef<bool(int64_t)> stop);
   bool RescoreAll(size_t first, size_t end, bool rising,
                   absl::FunctionRef<bool(int64_t)> stop);
+  // Re-scores 1 to kRowsAtOnce rows.
+  void Evaluate(const int64_t* rows, int count);
 
   const CertifiedQueries& queries_;
   const int64_t query_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "index/distance_kernels.h"
+#include "index/distances.h"
 #include "index/metric.h"
 #include "index/simd.h"
 #include "index/vectors.h"
@@ -73,6 +74,43 @@ double SquaredL2On(SimdTarget target, VectorView a, VectorView b) {
 
 }  // namespace internal_distance
 
+namespace {
+
+// INNER_PRODUCT or COSINE.
+double OfDot(Metric metric, double dot, double q_squared_norm,
+             double x_squared_norm) {
+  if (metric == Metric::kInnerProduct) return 0.0 - dot;
+  // Norms of nonzero float32 vectors lie in [2^-298, 2^270]: their product
+  // neither under- nor overflows.
+  const double scale = q_squared_norm * x_squared_norm;
+  if (scale == 0) return 1;
+  return std::clamp(1 - dot / std::sqrt(scale), 0.0, 2.0);
+}
+
+// SQUARED_L2 as it is; else inner products.
+void SumsOfFour(Metric metric, VectorView q, const float* const* rows,
+                double* sums) {
+  const auto d = static_cast<int64_t>(q.size());
+  const bool square = metric == Metric::kSquaredL2;
+  switch (ActiveSimdTarget()) {
+    case SimdTarget::kAvx512:
+      (square ? internal_distance::SquaredL2sAvx512
+              : internal_distance::DotsAvx512)(q.data(), rows, d, sums);
+      break;
+    case SimdTarget::kAvx2:
+      (square ? internal_distance::SquaredL2sAvx2
+              : internal_distance::DotsAvx2)(q.data(), rows, d, sums);
+      break;
+    case SimdTarget::kScalar:
+      for (int i = 0; i < kRowsAtOnce; ++i) {
+        sums[i] = (square ? internal_distance::SquaredL2Scalar
+                          : internal_distance::DotScalar)(q.data(), rows[i], d);
+      }
+  }
+}
+
+}  // namespace
+
 double CanonicalDot(VectorView a, VectorView b) {
   return internal_distance::DotOn(ActiveSimdTarget(), a, b);
 }
@@ -91,13 +129,34 @@ double CanonicalDistance(Metric metric, VectorView q, VectorView x,
   if (metric == Metric::kSquaredL2) {
     return internal_distance::SquaredL2On(target, q, x);
   }
-  const double dot = internal_distance::DotOn(target, q, x);
-  if (metric == Metric::kInnerProduct) return 0.0 - dot;
-  // Norms of nonzero float32 vectors lie in [2^-298, 2^270]: their product
-  // neither under- nor overflows.
-  const double scale = q_squared_norm * x_squared_norm;
-  if (scale == 0) return 1;
-  return std::clamp(1 - dot / std::sqrt(scale), 0.0, 2.0);
+  return OfDot(metric, internal_distance::DotOn(target, q, x), q_squared_norm,
+               x_squared_norm);
+}
+
+void CanonicalDistances(Metric metric, VectorView q,
+                        const float* const (&rows)[kRowsAtOnce],
+                        double q_squared_norm,
+                        const double (&squared_norms)[kRowsAtOnce],
+                        double (&distances)[kRowsAtOnce]) {
+  SumsOfFour(metric, q, rows, distances);
+  if (metric == Metric::kSquaredL2) return;
+  for (int i = 0; i < kRowsAtOnce; ++i) {
+    distances[i] =
+        OfDot(metric, distances[i], q_squared_norm, squared_norms[i]);
+  }
+}
+
+void CanonicalDots(VectorView q, RowsView rows, double* dots) {
+  for (int64_t i = 0; i < rows.n; i += kRowsAtOnce) {
+    const float* four[kRowsAtOnce];
+    for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+      four[r] = rows.row(std::min(i + r, rows.n - 1)).data();
+    }
+    double products[kRowsAtOnce];
+    SumsOfFour(Metric::kInnerProduct, q, four, products);
+    const int64_t count = std::min<int64_t>(kRowsAtOnce, rows.n - i);
+    std::copy_n(products, count, dots + i);
+  }
 }
 
 }  // namespace coterie

@@ -22,6 +22,17 @@ double SquaredL2Avx2(const float* a, const float* b, int64_t d);
 double DotAvx512(const float* a, const float* b, int64_t d);
 double SquaredL2Avx512(const float* a, const float* b, int64_t d);
 
+// Of `a` and each of four rows.
+void DotsAvx2(const float* a, const float* const* rows, int64_t d,
+              double* sums);
+void SquaredL2sAvx2(const float* a, const float* const* rows, int64_t d,
+                    double* sums);
+
+void DotsAvx512(const float* a, const float* const* rows, int64_t d,
+                double* sums);
+void SquaredL2sAvx512(const float* a, const float* const* rows, int64_t d,
+                      double* sums);
+
 }  // namespace coterie::internal_distance
 
 #endif  // COTERIE_INDEX_DISTANCE_KERNELS_H_

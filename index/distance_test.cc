@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "index/distances.h"
 #include "index/metric.h"
 #include "index/simd.h"
 #include "index/test_vectors.h"
@@ -307,6 +308,58 @@ TEST(CanonicalDistance, ReadsNothingBehindTheVectors) {
     }
   }
   munmap(memory, 2 * page);
+}
+
+TEST(CanonicalDistances, HaveTheBitsOfOneAtATimeOnEveryTarget) {
+  std::mt19937_64 random(TestSeed());
+  const SimdTarget active = ActiveSimdTarget();
+  for (const std::string& kind : TestVectorKinds()) {
+    for (const int64_t d : Dimensions()) {
+      if (d == 0) continue;
+      const TestVectors made = MakeTestVectors(kind, 4, 1, d, true, random);
+      const VectorView q = made.queries_view().row(0);
+      const float* rows[kRowsAtOnce];
+      double norms[kRowsAtOnce];
+      for (int i = 0; i < kRowsAtOnce; ++i) {
+        // One of them twice.
+        const VectorView row = made.rows_view().row(std::min(i, 2));
+        rows[i] = row.data();
+        norms[i] = CanonicalSquaredNorm(row);
+      }
+      for (const SimdTarget target : SupportedSimdTargets()) {
+        SetActiveSimdTargetForTest(target);
+        for (const Metric metric : kMetrics) {
+          double found[kRowsAtOnce];
+          CanonicalDistances(metric, q, rows, CanonicalSquaredNorm(q), norms,
+                             found);
+          for (int i = 0; i < kRowsAtOnce; ++i) {
+            ASSERT_EQ(
+                Bits(found[i]),
+                Bits(CanonicalDistance(
+                    metric, q, VectorView(rows[i], static_cast<size_t>(d)))))
+                << kind << ", d " << d << ", " << SimdTargetName(target)
+                << "; SEED=" << TestSeed();
+          }
+        }
+      }
+    }
+  }
+  SetActiveSimdTargetForTest(active);
+}
+
+TEST(CanonicalDots, HaveTheBitsOfOneAtATime) {
+  std::mt19937_64 random(TestSeed());
+  for (const int64_t n : {1, 3, 4, 5, 9}) {
+    const TestVectors made =
+        MakeTestVectors("gaussian", n, 1, 21, false, random);
+    std::vector<double> dots(static_cast<size_t>(n));
+    CanonicalDots(made.queries_view().row(0), made.rows_view(), dots.data());
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_EQ(Bits(dots[static_cast<size_t>(i)]),
+                Bits(CanonicalDot(made.queries_view().row(0),
+                                  made.rows_view().row(i))));
+    }
+  }
 }
 
 }  // namespace

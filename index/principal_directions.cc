@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "index/certified_lanes.h"
-#include "index/distance.h"
+#include "index/distances.h"
 #include "index/vectors.h"
 
 namespace coterie {
@@ -72,9 +72,7 @@ std::vector<float> PrincipalDirections(RowsView rows, int64_t count,
   assert(count <= std::min(rows.n, rows.d) && rounds >= 1);
   const int64_t d = rows.d;
   std::vector<float> directions(static_cast<size_t>(count * d));
-  const auto direction = [&directions, d](int64_t i) {
-    return directions.data() + i * d;
-  };
+  std::vector<double> products(static_cast<size_t>(count));
   Basis basis(count, d);
   // Rows lie where their directions do: a first round for nothing.
   for (int64_t i = 0; i < count; ++i) {
@@ -83,15 +81,17 @@ std::vector<float> PrincipalDirections(RowsView rows, int64_t count,
   for (int64_t round = 0;; ++round) {
     basis.Orthonormalise();
     for (int64_t i = 0; i < count; ++i) {
-      std::transform(basis.column(i), basis.column(i) + d, direction(i),
+      std::transform(basis.column(i), basis.column(i) + d,
+                     directions.data() + i * d,
                      [](double v) { return static_cast<float>(v); });
     }
     if (round == rounds) return directions;
     basis.Clear();
     for (int64_t r = 0; r < rows.n; ++r) {
+      CanonicalDots(rows.row(r), {directions.data(), count, d, d},
+                    products.data());
       for (int64_t i = 0; i < count; ++i) {
-        const VectorView view(direction(i), static_cast<size_t>(d));
-        AddScaled(rows.row(r).data(), CanonicalDot(rows.row(r), view), d,
+        AddScaled(rows.row(r).data(), products[static_cast<size_t>(i)], d,
                   basis.column(i));
       }
     }

@@ -124,7 +124,7 @@ std::shared_ptr<Segment> Segment::OverFile(
 
 void Segment::MakeFirstLook() {
   // A head must save more than what its guess may be wrong by.
-  constexpr double kHeadShare = 0.6;
+  constexpr double kHeadShare = 0.8;
   if (shape_.dimension < kPlaneFrom) return;
   head_ = CertifiedHead::MakeIfPays(
       shape_.metric, rows(capacity_),
