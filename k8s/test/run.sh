@@ -22,7 +22,7 @@ namespace=coterie
 service=
 SEED=${SEED:-1} SLACK=${SLACK:-1}
 if [ "${QUICK:-}" = 1 ]; then
-  KILLS=${KILLS:-10} long=20 slow=20
+  KILLS=${KILLS:-10} long=20 slow=40
 else
   KILLS=${KILLS:-50} long=60 slow=120
 fi

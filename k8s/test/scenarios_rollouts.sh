@@ -79,9 +79,9 @@ probes() {
   watch_load coordinator "$(field \
     "$(k get pods -o name -l "$slow_release,app.kubernetes.io/component=coordinator")" \
     '{.status.podIP}')" "$1"
-  busy "$2"
   check "not ready while it loads" \
     [ "$(field sts/slow-coterie-shard '{.status.readyReplicas}')" = "" ]
+  busy "$2"
   check "ready when it has loaded" rolled_out sts/slow-coterie-shard "$(($1 + 120))s"
   check "not before ($((SECONDS - began)) s)" [ $((SECONDS - began)) -ge "$1" ]
   check "its coordinator too" rolled_out deploy/slow-coterie
