@@ -129,7 +129,7 @@ absl::Status FindOptimum(SgdProblem& problem) {
 }  // namespace
 
 absl::StatusOr<SgdProblem> LogisticProblem(const std::string& path,
-                                           int64_t dimension) {
+                                           int64_t dimension, double l2) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
   SgdProblem problem;
@@ -140,7 +140,7 @@ absl::StatusOr<SgdProblem> LogisticProblem(const std::string& path,
   }
   problem.model.kind = SgdModelKind::kLogistic;
   problem.model.dimension = dimension;
-  problem.model.l2 = 2.5e-4;
+  problem.model.l2 = l2;
   problem.smoothness = 0.25 + problem.model.l2;
   if (absl::Status s = FindOptimum(problem); !s.ok()) return s;
   return problem;

@@ -29,10 +29,11 @@ struct SgdProblem {
 // Rows dealt to `workers` in turn, or, sorted by label, in runs.
 enum class SgdLayout : uint8_t { kDealt = 1, kSorted = 2 };
 
-// Rows of a LIBSVM file scaled to length 1, logistic loss with l2 = 2.5e-4,
-// L = 1/4 + l2; the optimum by accelerated gradient descent to rounding.
+// Rows of a LIBSVM file scaled to length 1, logistic loss, L = 1/4 + l2; the
+// optimum by accelerated gradient descent to rounding.
 absl::StatusOr<SgdProblem> LogisticProblem(const std::string& path,
-                                           int64_t dimension);
+                                           int64_t dimension,
+                                           double l2 = 2.5e-4);
 
 // Display (17) of the paper, moved from 0 to a random optimum: every worker's
 // f_i is quadratic with L = 1 and gradient 0 at the same point.

@@ -11,6 +11,7 @@ import sys
 # pylint: disable=wrong-import-position
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..")]
 from harness.results import OUT, Results
+import service
 
 BENCH = "bazel-bin/bench/sgd/sgd_bench"
 GRADIENT = "bazel-bin/bench/sgd/gradient_bench"
@@ -150,6 +151,9 @@ def main():
     for run in runs():
         report.add(run)
     add_bandwidth(results)
+    service.add_wire(results)
+    service.add_stragglers(results)
+    service.add_scikit_learn(results, 1 if os.environ.get("QUICK") else 5)
     report.print_law()
     report.plot()
 
