@@ -7,6 +7,7 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "api/placement.h"
 #include "api/status_details.h"
 #include "shard/record_codec.h"
@@ -263,8 +264,6 @@ absl::StatusOr<std::optional<Point>> PointWalk::Visit() const {
   if (!attributes.ok()) {
     return Lost("attributes", name, attributes.status().message());
   }
-  if (!Admits(request_.filter, key->id, *attributes)) return std::nullopt;
-
   Point point;
   point.id = key->id;
   if (rows_ != nullptr) {
@@ -277,7 +276,80 @@ absl::StatusOr<std::optional<Point>> PointWalk::Visit() const {
   return point;
 }
 
+absl::Status PointWalk::Admit(const CallContext& call) {
+  const auto filtered = AdmittedRows(store_, view_, request_.filter, call);
+  if (!filtered.ok()) return filtered.status();
+  const int32_t slots = view_.rows->spec().slots;
+  std::vector<std::pair<int32_t, PointId>> places;
+  for (size_t i = 0; i < filtered->segments.size(); ++i) {
+    const PointId* const ids = view_.rows->segments()[i]->segment()->ids();
+    filtered->segments[i].rows.ForEach([&](int64_t row) {
+      const int32_t slot = SlotOf(ids[row], slots);
+      if (InSlice(ids[row], slot, slots, request_.slice, request_.slices)) {
+        places.emplace_back(slot, ids[row]);
+      }
+    });
+  }
+  std::sort(places.begin(), places.end());
+  admitted_.emplace();
+  admitted_->reserve(places.size());
+  for (const auto& [slot, id] : places) admitted_->push_back(id);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Point> PointWalk::AdmittedPoint(const CallContext& call) {
+  const auto at = static_cast<size_t>(returned_);
+  Point point;
+  point.id = (*admitted_)[at];
+  if (request_.with_vectors) {
+    const auto vector = view_.rows->Find(point.id);
+    if (!vector.has_value()) {
+      return absl::InternalError(
+          absl::StrCat("point ", point.id, " was admitted but has no row"));
+    }
+    point.vector.assign(vector->begin(), vector->end());
+  }
+  if (request_.with_attributes.none()) return point;
+  if (next_read_ == read_.size()) {
+    // Of records, of which few are held at a time; pages have a limit.
+    ReplyBudget budget(std::numeric_limits<int64_t>::max());
+    auto read = ReadAttributes(
+        store_, view_,
+        absl::MakeConstSpan(*admitted_).subspan(at, kPointsPerCheck),
+        request_.with_attributes, call, &budget);
+    if (!read.ok()) return read.status();
+    read_ = *std::move(read);
+    next_read_ = 0;
+  }
+  point.attributes = read_[next_read_];
+  return point;
+}
+
+absl::StatusOr<ScanPage> PointWalk::NextAdmitted(const CallContext& call) {
+  if (!admitted_.has_value()) {
+    const absl::Status status = Admit(call);
+    if (!status.ok()) return status;
+  }
+  ScanPage page;
+  int64_t bytes = 0;
+  const auto all = static_cast<int64_t>(admitted_->size());
+  const int64_t end = request_.limit > 0 ? std::min(request_.limit, all) : all;
+  for (; returned_ < end; ++returned_, ++next_read_) {
+    if (returned_ % kPointsPerCheck == 0 && call.ShouldStop()) {
+      return call.status();
+    }
+    auto point = AdmittedPoint(call);
+    if (!point.ok()) return point.status();
+    bytes += BytesOf(*point);
+    if (bytes > page_bytes_ && !page.points.empty()) return page;
+    page.points.push_back(*std::move(point));
+  }
+  page.end = true;
+  return page;
+}
+
 absl::StatusOr<ScanPage> PointWalk::Next(const CallContext& call) {
+  if (!request_.filter.empty()) return NextAdmitted(call);
   ScanPage page;
   int64_t bytes = 0;
   if (attributes_ == nullptr) Open();

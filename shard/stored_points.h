@@ -69,7 +69,8 @@ absl::StatusOr<FilteredRows> AdmittedRows(RecordStore* store,
 bool InSlice(PointId id, int32_t slot, int32_t slots, int32_t slice,
              int32_t slices);
 
-// The points of one slice, by slot, then id, a page at a time.
+// The points of one slice that a filter admits, by slot, then id, a page at a
+// time.
 class PointWalk {
  public:
   // A page holds at most `page_bytes` of ids, vectors and attributes, or one
@@ -89,7 +90,13 @@ class PointWalk {
   PointWalk(RecordStore* store, ReadView view, ScanRequest request,
             int64_t page_bytes);
 
-  // The point under the cursor, if the request wants it.
+  // With a filter: attributes in memory tell which points there are, and no
+  // others are read.
+  absl::Status Admit(const CallContext& call);
+  absl::StatusOr<ScanPage> NextAdmitted(const CallContext& call);
+  absl::StatusOr<Point> AdmittedPoint(const CallContext& call);
+
+  // The point under the cursor, if it is of the slice.
   absl::StatusOr<std::optional<Point>> Visit() const;
   void Open();
   void Advance();
@@ -99,6 +106,9 @@ class PointWalk {
   const ScanRequest request_;
   const int64_t page_bytes_;
   int64_t returned_ = 0;
+  std::optional<std::vector<PointId>> admitted_;  // by slot, then id
+  std::vector<Attributes> read_;                  // of the next of these
+  size_t next_read_ = 0;
   int64_t visited_ = 0;
   int64_t expected_ = 0;  // points in the slots that are walked
   // Opened by the first Next, since that may read from the disk.
