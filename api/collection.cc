@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/quoted.h"
 #include "api/status_details.h"
+#include "index/faiss_factory.h"
 
 namespace coterie {
 namespace {
@@ -63,10 +64,15 @@ bool IsMetric(Metric metric) {
   return false;
 }
 
-absl::Status CheckIndexes(const std::vector<IndexSpec>& indexes) {
+absl::Status CheckIndexes(const CollectionSpec& spec) {
+  const std::vector<IndexSpec>& indexes = spec.indexes;
   for (size_t i = 0; i < indexes.size(); ++i) {
     const std::string field = absl::StrCat("collection.indexes[", i, "]");
-    const absl::Status status = ValidateIndex(indexes[i]);
+    absl::Status status = ValidateIndex(indexes[i]);
+    if (status.ok() && indexes[i].kind == IndexKind::kFaiss) {
+      status = FaissFactory::Parse(indexes[i].factory)
+                   ->Check(spec.metric, spec.dimension);
+    }
     if (!status.ok()) return InvalidField(field, status.message());
     for (size_t j = 0; j < i; ++j) {
       if (indexes[j].kind != indexes[i].kind) continue;
@@ -83,14 +89,41 @@ absl::Status CheckIndexes(const std::vector<IndexSpec>& indexes) {
 }  // namespace
 
 absl::string_view IndexKindName(IndexKind kind) {
-  return kind == IndexKind::kTree ? "tree" : "lsh";
+  switch (kind) {
+    case IndexKind::kTree:
+      return "tree";
+    case IndexKind::kLsh:
+      return "lsh";
+    case IndexKind::kFaiss:
+      return "faiss";
+  }
+  return "?";
 }
+
+namespace {
+
+// Written so that NaN fails too.
+absl::Status CheckTarget(absl::string_view kind, double target_recall) {
+  if (target_recall > 0 && target_recall < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      kind, ".target_recall: ", target_recall, " is not in (0, 1)"));
+}
+
+}  // namespace
 
 absl::Status ValidateIndex(const IndexSpec& index) {
   if (index.kind == IndexKind::kTree) {
     return index == IndexSpec{IndexKind::kTree}
                ? absl::OkStatus()
                : absl::InvalidArgumentError("a tree has nothing to set");
+  }
+  if (index.kind == IndexKind::kFaiss) {
+    const auto factory = FaissFactory::Parse(index.factory);
+    if (!factory.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("faiss.factory: ", factory.status().message()));
+    }
+    return CheckTarget("faiss", index.target_recall);
   }
   if (index.kind != IndexKind::kLsh) {
     return absl::InvalidArgumentError(
@@ -104,12 +137,7 @@ absl::Status ValidateIndex(const IndexSpec& index) {
         absl::StrCat("lsh.bytes_per_row: ", index.bytes_per_row, " is not in ",
                      kLeast, "..", kMost));
   }
-  // Written so that NaN fails too.
-  if (!(index.target_recall > 0 && index.target_recall < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "lsh.target_recall: ", index.target_recall, " is not in (0, 1)"));
-  }
-  return absl::OkStatus();
+  return CheckTarget("lsh", index.target_recall);
 }
 
 const IndexSpec* CollectionSpec::FindIndex(IndexKind kind) const {
@@ -152,7 +180,7 @@ absl::Status ValidateCollection(const CollectionSpec& spec,
                                      "INNER_PRODUCT or COSINE"));
   }
   status = CheckRange("collection.slots", spec.slots, "slots", limits.slots);
-  return status.ok() ? CheckIndexes(spec.indexes) : status;
+  return status.ok() ? CheckIndexes(spec) : status;
 }
 
 }  // namespace coterie

@@ -20,9 +20,12 @@ inline constexpr int32_t kDefaultSlots = 64;
 enum class IndexKind : uint8_t {
   kTree = 1,
   kLsh = 2,
+  kFaiss = 3,
 };
+inline constexpr IndexKind kIndexKinds[] = {IndexKind::kTree, IndexKind::kLsh,
+                                            IndexKind::kFaiss};
 
-// "tree" or "lsh".
+// "tree", "lsh" or "faiss".
 absl::string_view IndexKindName(IndexKind kind);
 
 struct IndexSpec {
@@ -36,7 +39,10 @@ struct IndexSpec {
   IndexKind kind = IndexKind::kTree;
   // kLsh only; 0 otherwise.
   int32_t bytes_per_row = 0;
+  // kLsh and kFaiss; 0 otherwise.
   double target_recall = 0;
+  // kFaiss only; empty otherwise (index/faiss_factory.h).
+  std::string factory = {};
 
   int32_t tables() const {
     return (bytes_per_row - kSketchBytes) / kTableBytes;

@@ -54,10 +54,17 @@ absl::StatusOr<IndexSpec> DecodeIndex(const v1::IndexSpec& index,
                                ? IndexSpec::kDefaultRecall
                                : index.lsh().target_recall();
       return spec;
+    case v1::IndexSpec::kFaiss:
+      spec.kind = IndexKind::kFaiss;
+      spec.factory = index.faiss().factory();
+      spec.target_recall = index.faiss().target_recall() == 0
+                               ? IndexSpec::kDefaultRecall
+                               : index.faiss().target_recall();
+      return spec;
     case v1::IndexSpec::KIND_NOT_SET:
       break;
   }
-  return InvalidField(field, "not set: give tree or lsh");
+  return InvalidField(field, "not set: give tree, lsh or faiss");
 }
 
 void EncodeIndex(const IndexSpec& spec, v1::IndexSpec* out) {
@@ -65,16 +72,18 @@ void EncodeIndex(const IndexSpec& spec, v1::IndexSpec* out) {
     out->mutable_tree();
     return;
   }
+  if (spec.kind == IndexKind::kFaiss) {
+    out->mutable_faiss()->set_factory(spec.factory);
+    out->mutable_faiss()->set_target_recall(spec.target_recall);
+    return;
+  }
   out->mutable_lsh()->set_bytes_per_row(spec.bytes_per_row);
   out->mutable_lsh()->set_target_recall(spec.target_recall);
 }
 
-v1::IndexState::Kind EncodeKind(IndexKind kind) {
-  return kind == IndexKind::kTree ? v1::IndexState::TREE : v1::IndexState::LSH;
-}
-
 void EncodeIndexState(const IndexState& state, v1::IndexState* out) {
-  out->set_kind(EncodeKind(state.kind));
+  // The same numbers.
+  out->set_kind(static_cast<v1::IndexState::Kind>(state.kind));
   out->set_segments(state.segments);
   out->set_segments_ready(state.segments_ready);
   out->set_rows(state.rows);

@@ -145,12 +145,15 @@ TEST(EncodeShard, WritesEveryField) {
 
 TEST(DecodeCollection, IndexesGetTheirDefaults) {
   const auto spec = Decode(R"(name: 'c' dimension: 3 metric: COSINE
-    indexes { tree {} } indexes { lsh {} })");
+    indexes { tree {} } indexes { lsh {} }
+    indexes { faiss { factory: 'IVF4,PQ3' } })");
   ASSERT_TRUE(spec.ok()) << spec.status();
-  ASSERT_EQ(spec->indexes.size(), 2U);
+  ASSERT_EQ(spec->indexes.size(), 3U);
   EXPECT_EQ(spec->indexes[0], IndexSpec{IndexKind::kTree});
   EXPECT_EQ(spec->indexes[1], (IndexSpec{IndexKind::kLsh, 192, 0.9}));
   EXPECT_EQ(spec->indexes[1].tables(), 32);
+  EXPECT_EQ(spec->indexes[2],
+            (IndexSpec{IndexKind::kFaiss, 0, 0.9, "IVF4,PQ3"}));
   v1::Collection encoded;
   EncodeCollection(*spec, &encoded);
   const auto again = DecodeCollection(encoded, Limits());
@@ -175,7 +178,19 @@ TEST(DecodeCollection, RefusesIndexesThatAreNone) {
     ExpectRefused(refused(std::string("indexes { lsh { target_recall: ") +
                           recall + " } }"),
                   "collection.indexes[0]", {"target_recall", "(0, 1)"});
+    ExpectRefused(
+        refused(
+            std::string("indexes { faiss { factory: 'HNSW8' target_recall: ") +
+            recall + " } }"),
+        "collection.indexes[0]", {"target_recall", "(0, 1)"});
   }
+  ExpectRefused(refused("indexes { faiss { factory: 'Flat' } }"),
+                "collection.indexes[0]",
+                {"'Flat'", "HNSW<links>", "IVF<lists>", "PQ<parts>"});
+  ExpectRefused(refused("indexes { faiss {} }"), "collection.indexes[0]",
+                {"faiss.factory", "accepted"});
+  ExpectRefused(refused("indexes { faiss { factory: 'IVF4,PQ2' } }"),
+                "collection.indexes[0]", {"PQ of 2 parts", "dimension 3"});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/quoted.h"
+#include "index/faiss_factory.h"
 
 namespace coterie {
 
@@ -15,6 +16,25 @@ bool IsExact(const Strategy& strategy) {
   return std::holds_alternative<ExactStrategy>(strategy);
 }
 
+namespace {
+
+// A FAISS index has lists or is a graph, and limits are of one of these.
+absl::Status CheckLimits(const FaissStrategy& strategy, const IndexSpec& index,
+                         const CollectionSpec& spec) {
+  const auto factory = FaissFactory::Parse(index.factory);
+  if (!factory.ok()) return factory.status();
+  const bool misfit =
+      factory->graph() ? strategy.nprobe > 0 : strategy.ef_search > 0;
+  if (!misfit) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "strategy faiss: ", factory->graph() ? "nprobe" : "ef_search",
+      " is not of the index ", index.factory, " of collection ",
+      Quoted(spec.name), ": give ", factory->graph() ? "ef_search" : "nprobe",
+      " or target_recall"));
+}
+
+}  // namespace
+
 absl::Status CheckStrategy(const Strategy& strategy,
                            const CollectionSpec& spec) {
   IndexKind kind;
@@ -22,10 +42,17 @@ absl::Status CheckStrategy(const Strategy& strategy,
     kind = IndexKind::kTree;
   } else if (std::holds_alternative<LshStrategy>(strategy)) {
     kind = IndexKind::kLsh;
+  } else if (std::holds_alternative<FaissStrategy>(strategy)) {
+    kind = IndexKind::kFaiss;
   } else {
     return absl::OkStatus();
   }
-  if (spec.FindIndex(kind) != nullptr) return absl::OkStatus();
+  const IndexSpec* const index = spec.FindIndex(kind);
+  if (index != nullptr) {
+    const auto* const faiss = std::get_if<FaissStrategy>(&strategy);
+    return faiss != nullptr ? CheckLimits(*faiss, *index, spec)
+                            : absl::OkStatus();
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       "strategy ", IndexKindName(kind), ": collection ", Quoted(spec.name),
       " has no ", IndexKindName(kind),

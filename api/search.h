@@ -44,20 +44,29 @@ struct LshStrategy {
 
   friend bool operator==(const LshStrategy&, const LshStrategy&) = default;
 };
+// At most one of nprobe, ef_search and target_recall is set.
+struct FaissStrategy {
+  double target_recall = 0;  // (0, 1]; 0: the index's
+  int64_t nprobe = 0;
+  int64_t ef_search = 0;
+  int64_t candidates = 0;
+
+  friend bool operator==(const FaissStrategy&, const FaissStrategy&) = default;
+};
 // Whatever a shard predicts to cost least.
 struct AutoStrategy {
   double target_recall = 1;  // (0, 1]
 
   friend bool operator==(const AutoStrategy&, const AutoStrategy&) = default;
 };
-using Strategy =
-    std::variant<ExactStrategy, TreeStrategy, LshStrategy, AutoStrategy>;
+using Strategy = std::variant<ExactStrategy, TreeStrategy, LshStrategy,
+                              AutoStrategy, FaissStrategy>;
 
 // Whether every answer by it is that of a scan: certified if nothing fails.
 bool IsExact(const Strategy& strategy);
 
 // FAILED_PRECONDITION naming collection and kind if the strategy is of an index
-// that the collection does not have.
+// that the collection does not have, or a limit not of the one that it has.
 absl::Status CheckStrategy(const Strategy& strategy,
                            const CollectionSpec& spec);
 

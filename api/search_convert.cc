@@ -186,6 +186,32 @@ absl::StatusOr<LshStrategy> DecodeLsh(const v1::LshStrategy& lsh) {
   return decoded;
 }
 
+absl::StatusOr<FaissStrategy> DecodeFaiss(const v1::FaissStrategy& faiss) {
+  const FaissStrategy decoded = {faiss.target_recall(), faiss.nprobe(),
+                                 faiss.ef_search(), faiss.candidates()};
+  for (const auto& [name, limit] :
+       {std::pair("nprobe", decoded.nprobe),
+        std::pair("ef_search", decoded.ef_search),
+        std::pair("candidates", decoded.candidates)}) {
+    if (limit < 0) {
+      return InvalidField(absl::StrCat("faiss.", name),
+                          absl::StrCat(limit, " is negative"));
+    }
+  }
+  if (decoded.target_recall != 0) {
+    const absl::Status status =
+        CheckRecall("faiss.target_recall", decoded.target_recall);
+    if (!status.ok()) return status;
+  }
+  const int given = (decoded.target_recall != 0) + (decoded.nprobe != 0) +
+                    (decoded.ef_search != 0);
+  if (given > 1) {
+    return InvalidField("faiss",
+                        "give one of target_recall, nprobe and ef_search");
+  }
+  return decoded;
+}
+
 // Of either request: their strategies have the same names.
 template <typename Request>
 absl::StatusOr<Strategy> DecodeOneof(const Request& request) {
@@ -199,6 +225,11 @@ absl::StatusOr<Strategy> DecodeOneof(const Request& request) {
       absl::StatusOr<LshStrategy> lsh = DecodeLsh(request.lsh());
       if (!lsh.ok()) return lsh.status();
       return Strategy(*lsh);
+    }
+    case Request::kFaiss: {
+      absl::StatusOr<FaissStrategy> faiss = DecodeFaiss(request.faiss());
+      if (!faiss.ok()) return faiss.status();
+      return Strategy(*faiss);
     }
     case Request::kAuto: {
       AutoStrategy decoded;
@@ -315,6 +346,11 @@ void EncodeStrategy(const Strategy& strategy, v1::ShardSearchRequest* out) {
   } else if (const auto* lsh = std::get_if<LshStrategy>(&strategy)) {
     out->mutable_lsh()->set_target_recall(lsh->target_recall);
     out->mutable_lsh()->set_max_candidates(lsh->max_candidates);
+  } else if (const auto* faiss = std::get_if<FaissStrategy>(&strategy)) {
+    out->mutable_faiss()->set_target_recall(faiss->target_recall);
+    out->mutable_faiss()->set_nprobe(faiss->nprobe);
+    out->mutable_faiss()->set_ef_search(faiss->ef_search);
+    out->mutable_faiss()->set_candidates(faiss->candidates);
   } else if (const auto* automatic = std::get_if<AutoStrategy>(&strategy)) {
     out->mutable_auto_()->set_target_recall(automatic->target_recall);
   }

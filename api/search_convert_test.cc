@@ -331,6 +331,11 @@ TEST(DecodeSearch, TakesStrategies) {
   EXPECT_EQ(
       DecodeOne("k: 1 lsh { target_recall: 1 max_candidates: 9 }")->strategy,
       Strategy(LshStrategy{1, 9}));
+  EXPECT_EQ(DecodeOne("k: 1 faiss {}")->strategy, Strategy(FaissStrategy()));
+  EXPECT_EQ(DecodeOne("k: 1 faiss { nprobe: 4 candidates: 5 }")->strategy,
+            Strategy(FaissStrategy{0, 4, 0, 5}));
+  EXPECT_EQ(DecodeOne("k: 1 faiss { ef_search: 9 }")->strategy,
+            Strategy(FaissStrategy{0, 0, 9, 0}));
   EXPECT_EQ(DecodeOne("k: 1 auto {}")->strategy, Strategy(AutoStrategy{1}));
   EXPECT_EQ(DecodeOne("k: 1 auto { target_recall: 0.5 }")->strategy,
             Strategy(AutoStrategy{0.5}));
@@ -346,7 +351,7 @@ TEST(DecodeSearch, RefusesStrategiesOutOfRange) {
         "tree.epsilon");
   }
   for (const char* recall : {"-0.1", "1.1", "nan", "inf"}) {
-    for (const char* kind : {"tree", "lsh", "auto"}) {
+    for (const char* kind : {"tree", "lsh", "auto", "faiss"}) {
       ExpectRefused(DecodeOne(std::string("k: 1 ") + kind +
                               " { target_recall: " + recall + " }")
                         .status(),
@@ -355,6 +360,17 @@ TEST(DecodeSearch, RefusesStrategiesOutOfRange) {
   }
   ExpectRefused(DecodeOne("k: 1 lsh { max_candidates: -2 }").status(),
                 "lsh.max_candidates", {"-2"});
+  for (const char* limit : {"nprobe", "ef_search", "candidates"}) {
+    ExpectRefused(
+        DecodeOne(std::string("k: 1 faiss { ") + limit + ": -3 }").status(),
+        std::string("faiss.") + limit, {"-3"});
+  }
+  for (const char* two :
+       {"nprobe: 1 ef_search: 1", "nprobe: 1 target_recall: 1",
+        "ef_search: 1 target_recall: 1"}) {
+    ExpectRefused(DecodeOne(std::string("k: 1 faiss { ") + two + " }").status(),
+                  "faiss", {"one of"});
+  }
 }
 
 TEST(CheckStrategy, AsksForTheCollectionsIndex) {
@@ -368,6 +384,23 @@ TEST(CheckStrategy, AsksForTheCollectionsIndex) {
   spec.indexes = {{IndexKind::kTree}};
   EXPECT_TRUE(CheckStrategy(TreeStrategy(), spec).ok());
   EXPECT_FALSE(CheckStrategy(LshStrategy(), spec).ok());
+  EXPECT_FALSE(CheckStrategy(FaissStrategy(), spec).ok());
+}
+
+TEST(CheckStrategy, LimitsOfFaissAreOfTheIndexThatThereIs) {
+  CollectionSpec spec;
+  spec.name = "c";
+  const FaissStrategy lists = {0, 4, 0, 0};
+  const FaissStrategy graph = {0, 0, 40, 0};
+  for (const char* factory : {"HNSW8", "PCA2,IVF3,Flat"}) {
+    spec.indexes = {{IndexKind::kFaiss, 0, 0.9, factory}};
+    EXPECT_TRUE(CheckStrategy(FaissStrategy(), spec).ok());
+    const bool is_graph = spec.indexes[0].factory == "HNSW8";
+    EXPECT_TRUE(CheckStrategy(is_graph ? graph : lists, spec).ok());
+    const absl::Status status = CheckStrategy(is_graph ? lists : graph, spec);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), factory)) << status;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "api/shard_convert.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,7 +132,11 @@ absl::StatusOr<std::vector<IndexState>> DecodeIndexStates(
     const google::protobuf::RepeatedPtrField<v1::IndexState>& states) {
   std::vector<IndexState> decoded;
   for (const v1::IndexState& s : states) {
-    if (s.kind() != v1::IndexState::TREE && s.kind() != v1::IndexState::LSH) {
+    const auto kind = std::find_if(
+        std::begin(kIndexKinds), std::end(kIndexKinds), [&s](IndexKind known) {
+          return static_cast<int>(known) == static_cast<int>(s.kind());
+        });
+    if (kind == std::end(kIndexKinds)) {
       return Misfit(absl::StrCat("an index is of kind ", s.kind()));
     }
     const absl::Status status =
@@ -141,10 +147,9 @@ absl::StatusOr<std::vector<IndexState>> DecodeIndexStates(
                      {"an index's bytes", s.bytes()},
                      {"an index's bytes_expected", s.bytes_expected()}});
     if (!status.ok()) return status;
-    decoded.push_back(
-        {s.kind() == v1::IndexState::TREE ? IndexKind::kTree : IndexKind::kLsh,
-         s.segments(), s.segments_ready(), s.rows(), s.rows_ready(), s.bytes(),
-         s.bytes_expected(), s.note()});
+    decoded.push_back({*kind, s.segments(), s.segments_ready(), s.rows(),
+                       s.rows_ready(), s.bytes(), s.bytes_expected(),
+                       s.note()});
   }
   return decoded;
 }

@@ -296,7 +296,8 @@ Catalogue TwoCollections() {
   catalogue.collections = {{"a", 3, 2, Metric::kCosine, 3, {0, 1, 0}},
                            {"b", 1, 16384, Metric::kInnerProduct, 1, {2}}};
   catalogue.collections[1].indexes = {{IndexKind::kTree},
-                                      {IndexKind::kLsh, 100, 0.5}};
+                                      {IndexKind::kLsh, 100, 0.5},
+                                      {IndexKind::kFaiss, 0, 0.7, "HNSW8"}};
   catalogue.stores = {"s", "", "t"};
   return catalogue;
 }
@@ -350,7 +351,8 @@ TEST(ShardConvert, StatisticsReturnUnchanged) {
   v1::CollectionStatsResponse response;
   const std::vector<IndexState> states = {
       {IndexKind::kTree, 1, 2, 3, 4, 5, 6, "building"},
-      {IndexKind::kLsh, 6, 5, 4, 3, 2, 1, ""}};
+      {IndexKind::kLsh, 6, 5, 4, 3, 2, 1, ""},
+      {IndexKind::kFaiss, 2, 2, 9, 9, 8, 0, "done"}};
   EncodeShardReply(ShardCollectionStats{9, 1, 2, 3, 4, 5, 6, 7, states},
                    &response);
   response.mutable_header()->set_shard_id(9);

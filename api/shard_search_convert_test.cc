@@ -60,8 +60,13 @@ SearchRequest RandomSearch(Random& random) {
   if (random() % 2 == 0) request.with_attributes.names = {"a", "b"};
   if (request.with_attributes.all) request.with_attributes.names.clear();
   request.profile = random() % 2 == 0;
-  const Strategy strategies[] = {ExactStrategy(), TreeStrategy{5, 0.25, 0.5},
-                                 LshStrategy{0, 7}, LshStrategy{0.5, 0},
+  const Strategy strategies[] = {ExactStrategy(),
+                                 TreeStrategy{5, 0.25, 0.5},
+                                 LshStrategy{0, 7},
+                                 LshStrategy{0.5, 0},
+                                 FaissStrategy{0.5, 0, 0, 3},
+                                 FaissStrategy{0, 4, 0, 0},
+                                 FaissStrategy{0, 0, 7, 9},
                                  AutoStrategy{0.75}};
   request.strategy = strategies[random() % 5];
   if (random() % 2 == 0) {
@@ -100,7 +105,7 @@ ShardSearchReply RandomReply(const SearchRequest& asked, Random& random) {
 void ExpectSame(const SearchRequest& a, const SearchRequest& b) {
   const auto& [collection, queries, k, radius, strategy, offset, filter,
                with_vectors, with_attributes, partial_policy, profile,
-               measure_recall] = a;
+               measure_recall, thresholds] = a;
   EXPECT_EQ(collection, b.collection);
   EXPECT_EQ(queries, b.queries);
   EXPECT_EQ(k, b.k);
@@ -114,6 +119,8 @@ void ExpectSame(const SearchRequest& a, const SearchRequest& b) {
   // Of no use to a shard.
   EXPECT_EQ(offset, 0);
   EXPECT_FALSE(measure_recall);
+  // Within one process only.
+  EXPECT_EQ(thresholds, nullptr);
   EXPECT_EQ(partial_policy.kind, PartialPolicy::Kind::kFail);
 }
 

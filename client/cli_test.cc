@@ -349,20 +349,24 @@ TEST_F(Cli, OutputThatCannotBeWrittenIsAnError) {
 }
 
 TEST_F(Cli, CreateTakesIndexes) {
-  EXPECT_THAT(Must({"create", "i", "--dim", "3", "--metric", "l2", "--index",
-                    "tree", "--index", "lsh:128:0.8"})
-                  .out,
-              HasSubstr("slots, index tree, index lsh:128:0.8\n"));
+  EXPECT_THAT(
+      Must({"create", "i", "--dim", "3", "--metric", "l2", "--index", "tree",
+            "--index", "lsh:128:0.8", "--index", "faiss:IVF8,Flat:0.7"})
+          .out,
+      HasSubstr("slots, index tree, index lsh:128:0.8, "
+                "index faiss:IVF8,Flat:0.7\n"));
   const v1::Collection made = server_.collection("i");
-  ASSERT_EQ(made.indexes_size(), 2);
+  ASSERT_EQ(made.indexes_size(), 3);
   EXPECT_TRUE(made.indexes(0).has_tree());
   EXPECT_EQ(made.indexes(1).lsh().bytes_per_row(), 128);
+  EXPECT_EQ(made.indexes(2).faiss().factory(), "IVF8,Flat");
   const std::string out = Must({"describe", "i"}).out;
   EXPECT_THAT(out, HasSubstr("index tree, index lsh:128:0.8"));
   EXPECT_THAT(out, HasSubstr("3/4"));
   EXPECT_THAT(out, HasSubstr("30,000/40,000"));
   EXPECT_THAT(out, HasSubstr("building over 0000000007.seg"));
-  for (const char* index : {"ball", "lsh:x", "lsh:1:2:3", "tree:4"}) {
+  for (const char* index :
+       {"ball", "lsh:x", "lsh:1:2:3", "tree:4", "faiss", "faiss:HNSW8:x"}) {
     const Result result =
         Run({"create", "j", "--dim", "3", "--metric", "l2", "--index", index});
     EXPECT_EQ(result.code, 1) << index;

@@ -41,15 +41,23 @@ absl::StatusOr<v1::IndexSpec> ParseIndex(absl::string_view text) {
     index.mutable_tree();
     return index;
   }
-  int32_t bytes = 0;
   double recall = 0;
+  if (parts.front() == "faiss" && (parts.size() == 2 || parts.size() == 3) &&
+      (parts.size() < 3 || absl::SimpleAtod(parts[2], &recall))) {
+    // What it may be is for the server to say.
+    index.mutable_faiss()->set_factory(parts[1]);
+    index.mutable_faiss()->set_target_recall(recall);
+    return index;
+  }
+  int32_t bytes = 0;
   const bool sound = parts.front() == "lsh" && parts.size() <= 3 &&
                      (parts.size() < 2 || absl::SimpleAtoi(parts[1], &bytes)) &&
                      (parts.size() < 3 || absl::SimpleAtod(parts[2], &recall));
   if (!sound) {
     return UsageError(
         absl::StrCat("--index: '", Printable(text, 40), "' is no index"),
-        "One of: tree, lsh, lsh:192, lsh:192:0.9");
+        "One of: tree, lsh, lsh:192, lsh:192:0.9, faiss:HNSW32, "
+        "faiss:IVF1024,Flat:0.9");
   }
   index.mutable_lsh()->set_bytes_per_row(bytes);
   index.mutable_lsh()->set_target_recall(recall);
@@ -64,6 +72,9 @@ std::string IndexesText(const v1::Collection& collection) {
     } else if (index.has_lsh()) {
       absl::StrAppend(&text, ", index lsh:", index.lsh().bytes_per_row(), ":",
                       index.lsh().target_recall());
+    } else if (index.has_faiss()) {
+      absl::StrAppend(&text, ", index faiss:", index.faiss().factory(), ":",
+                      index.faiss().target_recall());
     } else {
       text += ", index ?";
     }

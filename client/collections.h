@@ -23,7 +23,8 @@ absl::StatusOr<v1::Metric> ParseMetric(absl::string_view text);
 // The name that ParseMetric reads; "?" for a metric of a later release.
 std::string MetricName(v1::Metric metric);
 
-// "tree" or "lsh[:BYTES[:RECALL]]". A usage error otherwise.
+// "tree", "lsh[:BYTES[:RECALL]]" or "faiss:FACTORY[:RECALL]". A usage error
+// otherwise.
 absl::StatusOr<v1::IndexSpec> ParseIndex(absl::string_view text);
 
 // ", index tree, index lsh:192:0.9"; empty if there is none.

@@ -15,6 +15,7 @@ constexpr char kHelp[] = R"(Examples:
   coterie create words --dim 100 --metric cosine
   coterie create pixels --dim 784 --metric l2 --slots 256
   coterie create words --dim 100 --metric cosine --index tree --index lsh
+  coterie create words --dim 100 --metric cosine --index faiss:HNSW32
 
 Distances are smaller-is-nearer whatever the metric:
   cosine  1 - cos(q, x), 0 to 2; zero vectors are refused
@@ -25,6 +26,8 @@ background; searches use one when they ask for it (coterie search --strategy):
   tree                 exact, or part of the answer from few rows
   lsh[:BYTES[:RECALL]] part of the answer; BYTES a row of memory, 68 to 1088
                        (default 192), RECALL what is found (default 0.9)
+  faiss:FACTORY[:RECALL] part of the answer, by an index of FAISS: HNSW32,
+                       IVF1024,Flat, OPQ20,IVF1024,PQ20, ...
 Dimension, metric, slots and indexes are fixed at creation.)";
 
 class CreateCommand : public Command {
@@ -39,7 +42,8 @@ class CreateCommand : public Command {
     command->add_option("--slots", slots_,
                         "Units of placement on shards (default: 64)");
     command->add_option("--index", indexes_,
-                        "tree or lsh[:BYTES[:RECALL]]; repeat for more");
+                        "tree, lsh[:BYTES[:RECALL]] or faiss:FACTORY[:RECALL]; "
+                        "repeat for more");
     command->footer(kHelp);
     return command;
   }

@@ -85,6 +85,8 @@ std::string KindName(v1::IndexState::Kind kind) {
       return "tree";
     case v1::IndexState::LSH:
       return "lsh";
+    case v1::IndexState::FAISS:
+      return "faiss";
     default:
       return "?";
   }

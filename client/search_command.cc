@@ -37,9 +37,9 @@ reads attributes until a point has the text: "word", then "text", unless
 among its own answers. Distances are smaller-is-nearer; --radius is inclusive.
 --profile shows the certificate: how each shard accounts for every live row.
 --strategy auto takes on each shard what costs least, and --profile says why;
-tree and lsh need an index (coterie create --index). Without limits auto and
-tree are exact; --target-recall, --max-leaves and --epsilon trade that for time,
-and --measure-recall says what it cost.)";
+tree, lsh and faiss need an index (coterie create --index). Without limits auto
+and tree are exact; --target-recall, --max-leaves, --epsilon, --nprobe and
+--ef-search trade that for time, and --measure-recall says what it cost.)";
 
 class SearchCommand : public Command {
  public:
@@ -61,7 +61,7 @@ class SearchCommand : public Command {
                      "All points within this distance, instead of -k")
         ->excludes(k);
     command->add_option("--strategy", strategy_,
-                        "exact, auto, tree or lsh (default: exact)");
+                        "exact, auto, tree, lsh or faiss (default: exact)");
     command->add_option("--target-recall", target_recall_,
                         "Part of the nearest to be found, in (0, 1]");
     command->add_option("--max-leaves", max_leaves_,
@@ -72,6 +72,12 @@ class SearchCommand : public Command {
                       "Search exactly as well, and say what was found of that");
     command->add_option("--max-candidates", max_candidates_,
                         "Rows to meet in buckets, per segment");
+    command->add_option("--nprobe", nprobe_,
+                        "Lists of an IVF of faiss to read, per segment");
+    command->add_option("--ef-search", ef_search_,
+                        "Width of the way through an HNSW of faiss");
+    command->add_option("--candidates", candidates_,
+                        "Rows that faiss is to name, per segment");
     command
         ->add_option("--where", where_,
                      "Only points that this holds of; repeat for more")
@@ -160,11 +166,12 @@ class SearchCommand : public Command {
   absl::Status FillStrategy(v1::SearchRequest* request) const {
     const bool tree = strategy_ == "tree";
     const bool lsh = strategy_ == "lsh";
+    const bool faiss = strategy_ == "faiss";
     const bool automatic = strategy_ == "auto";
-    if (!tree && !lsh && !automatic && strategy_ != "exact") {
+    if (!tree && !lsh && !faiss && !automatic && strategy_ != "exact") {
       return UsageError(absl::StrCat("--strategy: '", Printable(strategy_, 40),
                                      "' is no strategy"),
-                        "One of: exact, auto, tree, lsh");
+                        "One of: exact, auto, tree, lsh, faiss");
     }
     if ((max_leaves_ != 0 || epsilon_ != 0) && !tree) {
       return UsageError("--max-leaves and --epsilon are of trees",
@@ -173,9 +180,14 @@ class SearchCommand : public Command {
     if (max_candidates_ != 0 && !lsh) {
       return UsageError("--max-candidates is of lsh", "Add: --strategy lsh");
     }
+    if ((nprobe_ != 0 || ef_search_ != 0 || candidates_ != 0) && !faiss) {
+      return UsageError("--nprobe, --ef-search and --candidates are of faiss",
+                        "Add: --strategy faiss");
+    }
     if (target_recall_ != 0 && strategy_ == "exact") {
-      return UsageError("an exact search finds all that there is",
-                        "With --target-recall: --strategy auto, tree or lsh");
+      return UsageError(
+          "an exact search finds all that there is",
+          "With --target-recall: --strategy auto, tree, lsh or faiss");
     }
     if (tree) {
       request->mutable_tree()->set_max_leaves(max_leaves_);
@@ -184,6 +196,11 @@ class SearchCommand : public Command {
     } else if (lsh) {
       request->mutable_lsh()->set_target_recall(target_recall_);
       request->mutable_lsh()->set_max_candidates(max_candidates_);
+    } else if (faiss) {
+      request->mutable_faiss()->set_target_recall(target_recall_);
+      request->mutable_faiss()->set_nprobe(nprobe_);
+      request->mutable_faiss()->set_ef_search(ef_search_);
+      request->mutable_faiss()->set_candidates(candidates_);
     } else if (automatic) {
       request->mutable_auto_()->set_target_recall(target_recall_);
     } else {
@@ -301,6 +318,9 @@ class SearchCommand : public Command {
   double epsilon_ = 0;
   bool measure_recall_ = false;
   int64_t max_candidates_ = 0;
+  int64_t nprobe_ = 0;
+  int64_t ef_search_ = 0;
+  int64_t candidates_ = 0;
 
   // Of the query, once it is known.
   std::optional<int64_t> dimension_;

@@ -241,6 +241,13 @@ TEST_F(Search, StrategiesAreAskedFor) {
         "--max-candidates", "50"});
   EXPECT_EQ(server_.last_search().lsh().max_candidates(), 50);
   EXPECT_EQ(server_.last_search().lsh().target_recall(), 0);
+  Must({"search", "plane", "--vector", "1,2", "--strategy", "faiss", "--nprobe",
+        "8", "--candidates", "60"});
+  EXPECT_EQ(server_.last_search().faiss().nprobe(), 8);
+  EXPECT_EQ(server_.last_search().faiss().candidates(), 60);
+  Must({"search", "plane", "--vector", "1,2", "--strategy", "faiss",
+        "--ef-search", "64"});
+  EXPECT_EQ(server_.last_search().faiss().ef_search(), 64);
 }
 
 TEST_F(Search, StrategiesAndTheirLimitsMustFit) {
@@ -257,7 +264,9 @@ TEST_F(Search, StrategiesAndTheirLimitsMustFit) {
   EXPECT_THAT(refused({"--strategy", "tree", "--max-candidates", "1"}),
               HasSubstr("--strategy lsh"));
   EXPECT_THAT(refused({"--target-recall", "0.9"}),
-              HasSubstr("auto, tree or lsh"));
+              HasSubstr("auto, tree, lsh or faiss"));
+  EXPECT_THAT(refused({"--strategy", "tree", "--nprobe", "1"}),
+              HasSubstr("--strategy faiss"));
 }
 
 TEST_F(Search, UnseenRowsAreShown) {

@@ -1,32 +1,22 @@
 // What every kind of index owes its callers: the same cases for the exact scan,
-// the certified scan, the tree and LSH, each at its exact setting.
+// the certified scan, the tree, LSH and indexes of FAISS, each at its exact
+// setting.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "index/certified_codes.h"
-#include "index/certified_query.h"
-#include "index/certified_scan.h"
 #include "index/distance.h"
-#include "index/exact_scan.h"
-#include "index/lsh.h"
 #include "index/metric.h"
+#include "index/test_kinds.h"
 #include "index/test_vectors.h"
 #include "index/top_k.h"
-#include "index/tree.h"
-#include "index/tree_types.h"
 #include "index/vectors.h"
 
 namespace coterie {
@@ -34,197 +24,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr Metric kMetrics[] = {Metric::kSquaredL2, Metric::kInnerProduct,
-                               Metric::kCosine};
-
-void OneByOne(int64_t count, absl::FunctionRef<void(int64_t)> task) {
-  for (int64_t i = 0; i < count; ++i) task(i);
-}
-
-// Points as a user names them.
-struct Points {
-  int64_t d = 1;
-  std::vector<PointId> ids;
-  std::vector<float> data;
-  std::vector<bool> dead;  // empty: none
-
-  int64_t n() const { return static_cast<int64_t>(ids.size()); }
-  RowsView view() const { return {data.data(), n(), d, d}; }
-};
-
-struct Outcome {
-  bool finished = false;
-  std::vector<std::vector<Neighbor>> answers;
-  std::vector<int64_t> accounted;  // rows of each query's account
-};
-
-// A kind of index over points, in whatever order of rows it wants.
-class Index {
- public:
-  Index(Metric metric, const Points& points)
-      : metric_(metric), points_(points) {
-    order_.resize(points.ids.size());
-    std::iota(order_.begin(), order_.end(), 0);
-  }
-  virtual ~Index() = default;
-
-  Outcome Search(
-      const std::vector<float>& queries, int64_t k, double bound = kInfinity,
-      absl::FunctionRef<bool()> stop = [] { return false; }) const {
-    const int64_t m = static_cast<int64_t>(queries.size()) / points_.d;
-    const ScanQueries prepared(metric_,
-                               {queries.data(), m, points_.d, points_.d});
-    std::vector<TopK> tops(static_cast<size_t>(m), TopK(k, bound));
-    Outcome outcome;
-    outcome.accounted.resize(tops.size());
-    outcome.finished = Run(prepared, absl::MakeSpan(tops), outcome, stop);
-    for (TopK& top : tops) outcome.answers.push_back(top.TakeSorted());
-    return outcome;
-  }
-
- protected:
-  virtual bool Run(const ScanQueries& queries, absl::Span<TopK> tops,
-                   Outcome& outcome, absl::FunctionRef<bool()> stop) const = 0;
-
-  // Lays the points out in order_.
-  void LayOut() {
-    for (int64_t i : order_) {
-      const size_t at = static_cast<size_t>(i);
-      const VectorView row = points_.view().row(i);
-      data_.insert(data_.end(), row.begin(), row.end());
-      ids_.push_back(points_.ids[at]);
-      norms_.push_back(CanonicalSquaredNorm(row));
-      if (live_.size() * 64 < ids_.size()) live_.push_back(0);
-      const bool dead = !points_.dead.empty() && points_.dead[at];
-      live_.back() |= uint64_t{!dead} << ((ids_.size() - 1) % 64);
-    }
-  }
-  RowsView view() const {
-    return {data_.data(), static_cast<int64_t>(ids_.size()), points_.d,
-            points_.d};
-  }
-  ScanRows rows() const {
-    return {view(), ids_.data(), norms_.data(), live_.data()};
-  }
-
-  const Metric metric_;
-  const Points points_;
-  std::vector<int64_t> order_;
-  std::vector<float> data_;
-  std::vector<PointId> ids_;
-  std::vector<double> norms_;
-  std::vector<uint64_t> live_;
-};
-
-class ExactIndex : public Index {
- public:
-  ExactIndex(Metric metric, const Points& points) : Index(metric, points) {
-    LayOut();
-  }
-
- protected:
-  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
-           absl::FunctionRef<bool()> stop) const override {
-    std::vector<ScanAccount> accounts(tops.size());
-    const bool finished = ExactScan(queries, rows(), 0, view().n, tops,
-                                    absl::MakeSpan(accounts), stop);
-    for (size_t q = 0; q < tops.size(); ++q) {
-      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
-    }
-    return finished;
-  }
-};
-
-class CertifiedIndex : public Index {
- public:
-  CertifiedIndex(Metric metric, const Points& points) : Index(metric, points) {
-    LayOut();
-    codes_ = std::make_unique<CertifiedCodes>(metric, view());
-  }
-
- protected:
-  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
-           absl::FunctionRef<bool()> stop) const override {
-    const CertifiedQueries coded(queries, *codes_);
-    std::vector<ScanAccount> accounts(tops.size());
-    const bool finished = CertifiedScan(coded, rows(), 0, view().n, tops,
-                                        absl::MakeSpan(accounts), stop);
-    for (size_t q = 0; q < tops.size(); ++q) {
-      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
-    }
-    return finished;
-  }
-
- private:
-  std::unique_ptr<CertifiedCodes> codes_;
-};
-
-class TreeIndex : public Index {
- public:
-  TreeIndex(Metric metric, const Points& points)
-      : Index(metric, points),
-        tree_(Tree::Build(metric, points_.view(), OneByOne, &order_)) {
-    LayOut();
-    codes_ = std::make_unique<CertifiedCodes>(metric, view());
-  }
-
- protected:
-  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
-           absl::FunctionRef<bool()> stop) const override {
-    const TreeSegment segment = {&tree_, rows(), codes_.get()};
-    std::vector<TreeAccount> accounts(tops.size());
-    const bool finished =
-        TreeSearch(queries, absl::MakeSpan(&segment, 1), TreeLimits(), tops,
-                   absl::MakeSpan(accounts), stop);
-    for (size_t q = 0; q < tops.size(); ++q) {
-      EXPECT_TRUE(accounts[q].exact());
-      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
-    }
-    return finished;
-  }
-
- private:
-  Tree tree_;
-  std::unique_ptr<CertifiedCodes> codes_;
-};
-
-class LshKind : public Index {
- public:
-  LshKind(Metric metric, const Points& points)
-      : Index(metric, points), index_(Make(metric, points_)) {
-    LayOut();
-    codes_ = std::make_unique<CertifiedCodes>(metric, view());
-  }
-
- protected:
-  bool Run(const ScanQueries& queries, absl::Span<TopK> tops, Outcome& outcome,
-           absl::FunctionRef<bool()> stop) const override {
-    const LshSegment segment = {&index_, codes_.get(), rows()};
-    LshLimits limits;
-    limits.target_recall = 1;
-    std::vector<LshAccount> accounts(tops.size());
-    const bool finished =
-        LshSearch(queries, absl::MakeSpan(&segment, 1), limits, tops,
-                  absl::MakeSpan(accounts), stop);
-    for (size_t q = 0; q < tops.size(); ++q) {
-      EXPECT_TRUE(accounts[q].exact());
-      outcome.accounted[q] = accounts[q].evaluated + accounts[q].ruled_out;
-    }
-    return finished;
-  }
-
- private:
-  static LshIndex Make(Metric metric, const Points& points) {
-    LshIndex::Options options;
-    options.tables = 4;
-    return LshIndex::Build(metric, points.view(), options, OneByOne);
-  }
-
-  LshIndex index_;
-  std::unique_ptr<CertifiedCodes> codes_;
-};
 
 // gtest prints the name.
 struct Kind {
@@ -474,7 +273,9 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, EveryKind,
     testing::Values(Kind{"Exact", Make<ExactIndex>},
                     Kind{"Certified", Make<CertifiedIndex>},
-                    Kind{"Tree", Make<TreeIndex>}, Kind{"Lsh", Make<LshKind>}),
+                    Kind{"Tree", Make<TreeIndex>}, Kind{"Lsh", Make<LshKind>},
+                    Kind{"FaissGraph", Make<FaissGraph>},
+                    Kind{"FaissLists", Make<FaissLists>}),
     [](const testing::TestParamInfo<Kind>& kind) {
       return std::string(kind.param.name);
     });

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -263,6 +264,19 @@ void LshIndex::Insert(RowsView rows, RunTasks run_tasks) {
   if (rows.n > n_) Filer(*this, rows).Run(run_tasks);
 }
 
+namespace {
+
+constexpr size_t kTrainedFloats = sizeof(LshIndex::Trained) / sizeof(float);
+
+bool TrainedFits(const LshIndex::Parts& parts) {
+  return parts.trained.size() % kTrainedFloats == 0 &&
+         absl::c_all_of(parts.trained,
+                        [](float x) { return x >= -1 && x <= 1e6F; }) &&
+         parts.sketch_cut > 0 && parts.sketch_cut <= 1;
+}
+
+}  // namespace
+
 LshIndex::Parts LshIndex::parts() const {
   return {.metric = metric_,
           .n = n_,
@@ -275,7 +289,11 @@ LshIndex::Parts LshIndex::parts() const {
           .shells = shells_,
           .directory = directory_,
           .rows = rows_,
-          .sketches = sketches_};
+          .sketches = sketches_,
+          .trained = absl::MakeConstSpan(
+              reinterpret_cast<const float*>(trained_.data()),
+              trained_.size() * kTrainedFloats),
+          .sketch_cut = sketch_cut_};
 }
 
 absl::StatusOr<LshIndex> LshIndex::FromParts(const Parts& parts) {
@@ -292,7 +310,16 @@ absl::StatusOr<LshIndex> LshIndex::FromParts(const Parts& parts) {
       parts.hash_bits > kMostHashBits) {
     return refuse(parts.tables, " tables of ", parts.hash_bits, " bits");
   }
+  if (!TrainedFits(parts)) {
+    return refuse("what was trained is none of its numbers");
+  }
   LshIndex index;
+  index.sketch_cut_ = parts.sketch_cut;
+  index.trained_.resize(parts.trained.size() / kTrainedFloats);
+  if (!parts.trained.empty()) {
+    std::memcpy(static_cast<void*>(index.trained_.data()), parts.trained.data(),
+                parts.trained.size() * sizeof(float));
+  }
   index.metric_ = parts.metric;
   index.n_ = parts.n;
   index.d_ = parts.d;

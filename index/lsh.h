@@ -17,7 +17,9 @@
 // Rows of a bucket stand by shells of their norm, and shells that cannot hold a
 // row within t are skipped. Of rows in a bucket a sketch of 512 signs is
 // compared first: one that differs more than at that angle in 99 of 100
-// cases is left out. What remains is re-scored canonically. Where no angle
+// cases is left out. What remains is re-scored canonically. The rule holds for
+// the worst that may be: with what Train saw it do, a search takes the one that
+// finds as much as was asked for, and no more. Where no angle
 // bound holds, or the buckets hold more rows than a scan would read in the same
 // time, the certified scan takes over and the answer is exact.
 
@@ -42,14 +44,40 @@
 
 namespace coterie {
 
-// Immutable but for Insert; then any number of threads may share it. Rows are
-// known by their number.
+namespace internal_lsh {
+class LshSearcher;
+}
+
+// When to stop: once the expected share of the k nearest that was met is
+// `target`, or so many rows were met.
+struct LshRule {
+  double target = 1;
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+
+// Immutable but for Insert and Train; then any number of threads may share it.
+// Rows are known by their number.
 class LshIndex {
  public:
   static constexpr int64_t kMaxTables = 256;
   static constexpr int64_t kShells = 4;  // COSINE: one, as all norms are 1
   // Of a sketch, in words of 64.
   static constexpr int64_t kSketchWords = 8;
+
+  // A candidate costs as much as that many rows of a scan.
+  static constexpr int64_t kRowsPerCandidate = 12;
+  // For these k it is seen what rules find.
+  static constexpr int64_t kTrainedK[] = {1, 10, 100};
+  static constexpr int64_t kLeastTrained = 4096;  // rows
+
+  // What a rule did: for each trained k the share found, less 1.65 standard
+  // errors, and what it cost, in scans.
+  struct Trained {
+    float target = 0;
+    float most = 0;  // part of the rows
+    float found[3] = {};
+    float cost[3] = {};
+  };
 
   struct Options {
     // About 4 bytes a row each, and 64 for the sketch. REQUIRES: in [1,
@@ -76,6 +104,8 @@ class LshIndex {
     absl::Span<const uint32_t> directory;
     absl::Span<const uint32_t> rows;  // n for each table
     absl::Span<const uint64_t> sketches;
+    absl::Span<const float> trained;  // as Trained has them
+    float sketch_cut = 1;
   };
 
   // REQUIRES: fewer than 2^31 rows that pass ValidateVector, 1 <= d <=
@@ -87,6 +117,13 @@ class LshIndex {
   // Adds rows size() .. rows.n - 1. REQUIRES: as Build; nobody uses the index
   // meanwhile. Time as for building these rows, and to copy the index once.
   void Insert(RowsView rows, RunTasks run_tasks);
+
+  // Sees what rules find for up to 256 rows, held back meanwhile, among the
+  // others. Leaves an index of fewer than kLeastTrained rows as it is.
+  // REQUIRES: rows and codes as of LshSegment; nobody uses the index meanwhile.
+  // Time of 256 scans in company and three searches of each row.
+  void Train(const ScanRows& rows, const CertifiedCodes& codes,
+             RunTasks run_tasks);
 
   // Copies. INVALID_ARGUMENT if sizes or references do not fit together: then
   // no search reads beyond the arrays. Values are taken on trust: check a sum.
@@ -100,8 +137,15 @@ class LshIndex {
   // Bytes on the heap.
   int64_t MemoryBytes() const;
 
+  // The cheapest rule that was seen to find `share` of the k nearest; 1, a
+  // scan, if that costs less; the share itself, which finds more, if none was
+  // seen to. And what it costs, in scans.
+  LshRule RuleFor(double k, double share) const;
+  double CostFor(double k, double share) const;
+
  private:
-  friend class LshSearcher;
+  friend class internal_lsh::LshSearcher;
+  class Trainer;
   template <typename T>
   using Array = std::vector<T, internal_certified::StreamAllocator<T>>;
 
@@ -155,6 +199,12 @@ class LshIndex {
   int64_t dims_ = 0;
   Array<float> signs_;
   std::vector<const internal_lsh::CollisionTable*> collisions_;  // by hash
+
+  // Null: no rule was seen to. `cost` in scans.
+  const Trained* Best(double k, double share, double* cost) const;
+  std::vector<Trained> trained_;
+  // Neighbours' sketches differ in this part of the bits in which they might.
+  float sketch_cut_ = 1;
 };
 
 // How far a search goes.

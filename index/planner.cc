@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,16 +15,12 @@ namespace {
 
 // A leaf of boxes costs so much beside its bytes: queue and boxes on the way.
 constexpr double kLeafSeconds = 1.5e-7;
-constexpr double kLeavesAtNone = 4;
-constexpr double kLeavesPerDimension = 1.7;
 
 // What a cell costs beside its codes, in those of a scan: rows in short ranges.
 constexpr double kCellFactor = 1.5;
 // A search that ends in a scan.
 constexpr double kHandOver = 1.05;
 
-constexpr double kMetByLsh = 0.05;  // part of the rows, for 0.9
-constexpr double kRowsPerCandidate = 12;
 // A row that is read alone costs as much as so many in a scan.
 constexpr double kRowsGathered = 24;
 constexpr double kTableSeconds = 1e-6;  // to hash a query for one table
@@ -52,15 +50,22 @@ class Costs {
     return segment.tree->boxes() != nullptr ? Boxes(segment) : Cells(segment);
   }
 
+  double OfFaiss(const PlanSegment& segment) const {
+    const auto effort =
+        question_.target_recall < 1 && question_.admitted >= 0.5
+            ? segment.faiss->EffortFor(K(), question_.target_recall)
+            : std::nullopt;
+    if (!effort.has_value()) return kHandOver * Scan(segment);
+    return segment.faiss->Work(*effort) * rates_.faiss_component;
+  }
+
   double OfLsh(const PlanSegment& segment) const {
-    if (question_.target_recall >= 1) return kHandOver * Scan(segment);
-    const double met =
-        std::min(1.0, kMetByLsh / question_.admitted *
-                          std::log1p(-question_.target_recall) / std::log(0.1));
-    const auto rows = static_cast<double>(segment.rows);
-    return std::min(
-               kHandOver * Scan(segment),
-               met * kRowsPerCandidate * rows * (d_ + 8) * rates_.code_byte) +
+    if (question_.admitted < 0.5) return kHandOver * Scan(segment);
+    const double scans = segment.lsh->CostFor(K(), question_.target_recall);
+    // What is met is met by each query alone.
+    const double alone =
+        static_cast<double>(segment.rows) * (d_ + 8) * rates_.code_byte;
+    return scans * alone +
            static_cast<double>(segment.lsh->tables()) * kTableSeconds;
   }
 
@@ -70,14 +75,9 @@ class Costs {
   }
 
   double Boxes(const PlanSegment& segment) const {
-    const double k = K();
-    const double all = std::ceil(static_cast<double>(segment.rows) /
-                                 static_cast<double>(BoxTree::kLeafRows));
-    const double leaves =
-        std::min(all, kLeavesAtNone * std::pow(kLeavesPerDimension, d_) +
-                          k / static_cast<double>(BoxTree::kLeafRows));
-    return leaves * (kLeafSeconds + static_cast<double>(BoxTree::kLeafRows) *
-                                        4 * d_ * rates_.float_byte);
+    return segment.tree->boxes()->Leaves(K()) *
+           (kLeafSeconds + static_cast<double>(BoxTree::kLeafRows) * 4 * d_ *
+                               rates_.float_byte);
   }
 
   double Cells(const PlanSegment& segment) const {
@@ -108,6 +108,9 @@ std::string Plan::Reason() const {
   if (std::isfinite(lsh_seconds)) {
     absl::StrAppendFormat(&text, ", lsh %.3g ms", 1e3 * lsh_seconds);
   }
+  if (std::isfinite(faiss_seconds)) {
+    absl::StrAppendFormat(&text, ", faiss %.3g ms", 1e3 * faiss_seconds);
+  }
   return text;
 }
 
@@ -118,24 +121,32 @@ Plan ChoosePlan(const PlanQuestion& question,
   Plan plan;
   double tree = 0;
   double lsh = 0;
+  double faiss = 0;
   bool any_tree = false;
   bool any_lsh = false;
+  bool any_faiss = false;
   for (const PlanSegment& segment : segments) {
     const double scan = costs.Scan(segment);
     plan.scan_seconds += scan;
     tree += segment.tree != nullptr ? costs.OfTree(segment) : scan;
     lsh += segment.lsh != nullptr ? costs.OfLsh(segment) : scan;
+    faiss += segment.faiss != nullptr ? costs.OfFaiss(segment) : scan;
     any_tree = any_tree || segment.tree != nullptr;
     any_lsh = any_lsh || segment.lsh != nullptr;
+    any_faiss = any_faiss || segment.faiss != nullptr;
   }
   if (any_tree) plan.tree_seconds = tree;
   if (any_lsh) plan.lsh_seconds = lsh;
+  if (any_faiss) plan.faiss_seconds = faiss;
   double least = plan.scan_seconds;
-  if (plan.tree_seconds < least) {
-    least = plan.tree_seconds;
-    plan.kind = Plan::Kind::kTree;
+  for (const auto& [seconds, kind] :
+       {std::pair(plan.tree_seconds, Plan::Kind::kTree),
+        std::pair(plan.lsh_seconds, Plan::Kind::kLsh),
+        std::pair(plan.faiss_seconds, Plan::Kind::kFaiss)}) {
+    if (seconds >= least) continue;
+    least = seconds;
+    plan.kind = kind;
   }
-  if (plan.lsh_seconds < least) plan.kind = Plan::Kind::kLsh;
   return plan;
 }
 

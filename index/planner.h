@@ -4,15 +4,13 @@
 // makes an exact answer less so, nor gives up a target.
 //
 // Costs are of one query, from bytes read and rows met, at rates that the
-// caller has measured. A scan reads all codes; in company it reads them once
-// for several queries. A tree of cells reads the means and as much of the codes
-// as it was trained to need for the target. A tree of boxes reads about 4
-// * 1.7^d leaves, what uniform rows make it read. LSH meets about 5 % of the
-// rows for a target of 0.9, in proportion to log(1 - target), at 12 rows' cost
-// each. Where a filter leaves less than one row in 24, a scan reads these
-// alone. Where the data are kinder than that, the structures are faster than
-// predicted; they all end in a scan where the data are not, and cost little
-// more than one.
+// caller has measured, and how many these are each structure has seen when it
+// was built, on rows of its own: leaves of boxes (BoxTree::Leaves), the part of
+// the codes that cells need for the target (CellTree::Budget), what LSH meets
+// and how often it ends in a scan (LshIndex::CostFor), what FAISS compares
+// (FaissIndex::Work). A scan reads all codes; in company it reads them once for
+// several queries, and where a filter leaves less than one row in 24, it reads
+// these alone.
 
 #ifndef COTERIE_INDEX_PLANNER_H_
 #define COTERIE_INDEX_PLANNER_H_
@@ -22,6 +20,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "index/faiss_index.h"
 #include "index/lsh.h"
 #include "index/tree.h"
 
@@ -32,6 +31,7 @@ struct SearchRates {
   double code_byte = 0;        // of codes, read for one query alone
   double code_byte_batch = 0;  // for each of many queries
   double float_byte = 0;       // of float32 rows
+  double faiss_component = 0;  // compared by FAISS, one of a row's
 };
 
 struct PlanQuestion {
@@ -49,10 +49,11 @@ struct PlanSegment {
   bool coded = false;
   const Tree* tree = nullptr;     // null: none
   const LshIndex* lsh = nullptr;  // null: none
+  const FaissIndex* faiss = nullptr;
 };
 
 struct Plan {
-  enum class Kind { kScan, kTree, kLsh };
+  enum class Kind { kScan, kTree, kLsh, kFaiss };
 
   Kind kind = Kind::kScan;
   // Predicted, of one query over all segments; infinite if no segment has the
@@ -60,6 +61,7 @@ struct Plan {
   double scan_seconds = 0;
   double tree_seconds = std::numeric_limits<double>::infinity();
   double lsh_seconds = std::numeric_limits<double>::infinity();
+  double faiss_seconds = std::numeric_limits<double>::infinity();
 
   // "predicted a query: scan 1.61 ms, tree 0.21 ms".
   std::string Reason() const;

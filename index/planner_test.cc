@@ -8,13 +8,16 @@
 #include "gtest/gtest.h"
 #include "index/certified_codes.h"
 #include "index/exact_scan.h"
+#include "index/faiss_factory.h"
+#include "index/faiss_index.h"
 #include "index/test_vectors.h"
 
 namespace coterie {
 namespace {
 
 // 10 GB/s, and four times that for each of many queries.
-constexpr SearchRates kRates = {1e-10, 0.25e-10, 1e-10};
+// FAISS compares a component in 1 ns.
+constexpr SearchRates kRates = {1e-10, 0.25e-10, 1e-10, 1e-9};
 
 void OneByOne(int64_t count, absl::FunctionRef<void(int64_t)> task) {
   for (int64_t i = 0; i < count; ++i) task(i);
@@ -42,7 +45,18 @@ struct Indexed {
     LshIndex::Options options;
     options.tables = 4;
     lsh.push_back(LshIndex::Build(Metric::kSquaredL2, rows, options, OneByOne));
+    lsh[0].Train({rows, ids.data(), nullptr, nullptr}, codes, OneByOne);
     segment = {n, d >= 16, &tree[0], &lsh[0]};
+  }
+
+  // As if searches by the rule had been seen to find nine tenths at a third of
+  // a scan's cost.
+  void LshCosts(float cost) {
+    LshIndex::Parts parts = lsh[0].parts();
+    const float trained[] = {0.7F,  0.05F, 0.91F, 0.91F,
+                             0.91F, cost,  cost,  cost};
+    parts.trained = trained;
+    lsh[0] = *LshIndex::FromParts(parts);
   }
 
   std::vector<Tree> tree;
@@ -97,15 +111,42 @@ TEST(ChoosePlan, CellsAreForPartOfTheAnswerOnly) {
   EXPECT_NEAR(more.tree_seconds, part.tree_seconds + part.scan_seconds, 1e-12);
 }
 
-TEST(ChoosePlan, LshNeverForAnExactAnswer) {
+TEST(ChoosePlan, LshForWhatItWasSeenToFindForLess) {
   Indexed high(24, 4096);
   high.segment.tree = nullptr;
   // As if it were larger.
   high.segment.rows = 1000000;
+  high.LshCosts(0.33F);
   EXPECT_EQ(PlanFor({24, 1, 10, 1}, {high.segment}).kind, Plan::Kind::kScan);
-  EXPECT_EQ(PlanFor({24, 1, 10, 0.8}, {high.segment}).kind, Plan::Kind::kLsh);
-  EXPECT_EQ(PlanFor({24, 1000, 10, 0.99}, {high.segment}).kind,
-            Plan::Kind::kScan);
+  const Plan part = PlanFor({24, 1, 10, 0.9}, {high.segment});
+  EXPECT_EQ(part.kind, Plan::Kind::kLsh);
+  EXPECT_NEAR(part.lsh_seconds, 0.33 * part.scan_seconds + 4e-6, 1e-6);
+  EXPECT_EQ(PlanFor({24, 1, 10, 0.95}, {high.segment}).kind, Plan::Kind::kScan);
+  EXPECT_EQ(PlanFor({24, 1000, 10, 0.9}, {high.segment}).kind,
+            Plan::Kind::kScan)
+      << "in company a scan costs a quarter";
+  high.LshCosts(1.1F);
+  EXPECT_EQ(PlanFor({24, 1, 10, 0.9}, {high.segment}).kind, Plan::Kind::kScan);
+}
+
+TEST(ChoosePlan, FaissForWhatItWasMeasuredToFindForLess) {
+  std::mt19937_64 random(TestSeed());
+  const TestVectors made =
+      MakeTestVectors("gaussian", 4000, 0, 8, false, random);
+  const ScanRows rows = {made.rows_view(), nullptr, nullptr, nullptr};
+  const auto index =
+      FaissIndex::Build(Metric::kSquaredL2, rows, *FaissFactory::Parse("HNSW8"),
+                        [] { return false; });
+  ASSERT_TRUE(index.ok()) << index.status();
+  const PlanSegment segment = {10000000, false, nullptr, nullptr, &*index};
+  const Plan part = PlanFor({8, 1, 10, 0.9}, {segment});
+  EXPECT_EQ(part.kind, Plan::Kind::kFaiss);
+  const auto effort = index->EffortFor(10, 0.9);
+  ASSERT_TRUE(effort.has_value());
+  EXPECT_NEAR(part.faiss_seconds, index->Work(*effort) * 1e-9, 1e-12);
+  EXPECT_TRUE(absl::StrContains(part.Reason(), ", faiss "));
+  EXPECT_EQ(PlanFor({8, 1, 10, 1}, {segment}).kind, Plan::Kind::kScan);
+  EXPECT_EQ(PlanFor({8, 1, 10, 0.9999}, {segment}).kind, Plan::Kind::kScan);
 }
 
 // A filter that leaves little is for a scan of what it leaves; one that leaves

@@ -29,6 +29,8 @@ void Tree::Train(const ScanRows& rows, const CertifiedCodes* codes,
                  RunTasks run_tasks) {
   if (CellTree* tree = std::get_if<CellTree>(&tree_)) {
     tree->Train(rows, *codes, run_tasks);
+  } else {
+    std::get<BoxTree>(tree_).Train(rows);
   }
 }
 

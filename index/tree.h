@@ -5,7 +5,7 @@
 //   Tree tree = Tree::Build(metric, rows, run_tasks, &order);
 //   ... lay rows, ids, norms and live bits out in `order`; code the rows if
 //   tree.needs_codes() ...
-//   tree.Train(rows, codes, run_tasks);  // for TreeLimits::target_recall
+//   tree.Train(rows, codes, run_tasks);  // for target_recall and costs
 //   TreeSearch(queries, segments, limits, tops, accounts, stop);
 //
 // The default limits give a canonical scan's answer, whatever the tree.
@@ -43,7 +43,7 @@ class Tree {
 
   // The leaves are ranges of the codes of the rows.
   bool needs_codes() const { return cells() != nullptr; }
-  // As CellTree::Train; boxes have nothing to learn.
+  // As CellTree::Train or BoxTree::Train.
   void Train(const ScanRows& rows, const CertifiedCodes* codes,
              RunTasks run_tasks);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -15,7 +16,9 @@
 #include "absl/types/span.h"
 #include "index/certified_rounding.h"
 #include "index/distance.h"
+#include "index/exact_scan.h"
 #include "index/metric.h"
+#include "index/top_k.h"
 #include "index/tree_lanes.h"
 #include "index/tree_types.h"
 #include "index/tree_unit.h"
@@ -250,7 +253,53 @@ BoxTree::Parts BoxTree::parts() const {
           .boxes = boxes_,
           .children = children_,
           .first_leaf = first_leaf_,
-          .lanes = lanes_};
+          .lanes = lanes_,
+          .leaves = counted_};
+}
+
+void BoxTree::Train(const ScanRows& rows) {
+  constexpr int64_t kQueries = 64;
+  constexpr int64_t kLeastRows = 1024;
+  if (n_ < kLeastRows) return;
+  std::vector<float> data;
+  for (int64_t i = 0; i < kQueries; ++i) {
+    const VectorView row = rows.rows.row((2 * i + 1) * n_ / (2 * kQueries));
+    data.insert(data.end(), row.begin(), row.end());
+  }
+  const ScanQueries queries(metric_, {data.data(), kQueries, d_, d_});
+  const BoxSegment segment = {this, rows};
+  std::vector<float> counted;
+  for (const int64_t k : kTrainedK) {
+    // One more, as each finds itself.
+    std::vector<TopK> tops(static_cast<size_t>(kQueries), TopK(k + 1));
+    std::vector<TreeAccount> accounts(tops.size());
+    BoxTreeSearch(queries, {&segment, 1}, TreeLimits(), absl::MakeSpan(tops),
+                  absl::MakeSpan(accounts), [] { return false; });
+    double leaves = 0;
+    for (const TreeAccount& account : accounts) {
+      leaves += static_cast<double>(account.leaves);
+    }
+    counted.push_back(
+        static_cast<float>(leaves / static_cast<double>(kQueries)));
+  }
+  counted_ = std::move(counted);
+}
+
+double BoxTree::Leaves(double k) const {
+  const auto all = static_cast<double>(CeilDiv(n_, kLeafRows));
+  if (counted_.empty()) return all;
+  constexpr size_t kLast = std::size(kTrainedK) - 1;
+  size_t at = 0;
+  while (at < kLast && static_cast<double>(kTrainedK[at]) < k) ++at;
+  const auto high = static_cast<double>(counted_[at]);
+  const auto trained = static_cast<double>(kTrainedK[at]);
+  if (k >= trained) return std::min(all, high * k / trained);
+  if (at == 0) return std::min(all, high);
+  const auto low = static_cast<double>(counted_[at - 1]);
+  const double part =
+      std::log(k / static_cast<double>(kTrainedK[at - 1])) /
+      std::log(trained / static_cast<double>(kTrainedK[at - 1]));
+  return std::min(all, low + part * (high - low));
 }
 
 absl::StatusOr<BoxTree> BoxTree::FromParts(const Parts& parts) {
@@ -268,6 +317,9 @@ absl::StatusOr<BoxTree> BoxTree::FromParts(const Parts& parts) {
   const auto is = [](size_t size, int64_t expected) {
     return static_cast<int64_t>(size) == expected;
   };
+  if (!parts.leaves.empty() && parts.leaves.size() != std::size(kTrainedK)) {
+    return refuse("leaves were counted for ", parts.leaves.size(), " k");
+  }
   if (!is(parts.children.size(), groups * kFanOut) ||
       !is(parts.first_leaf.size(), groups * (kFanOut + 1)) ||
       !is(parts.boxes.size(), groups * 2 * parts.d * kFanOut) ||
@@ -304,6 +356,7 @@ absl::StatusOr<BoxTree> BoxTree::FromParts(const Parts& parts) {
   tree.boxes_.assign(parts.boxes.begin(), parts.boxes.end());
   tree.children_.assign(parts.children.begin(), parts.children.end());
   tree.first_leaf_.assign(parts.first_leaf.begin(), parts.first_leaf.end());
+  tree.counted_.assign(parts.leaves.begin(), parts.leaves.end());
   tree.lanes_.assign(parts.lanes.begin(), parts.lanes.end());
   return tree;
 }

@@ -33,13 +33,15 @@
 
 namespace coterie {
 
-// Immutable after construction; any number of threads may share it. Speaks of
+// Immutable but for Train; then any number of threads may share it. Speaks of
 // rows in the order of the tree: see Build.
 class BoxTree {
  public:
   static constexpr int64_t kMaxDimension = 16;
   static constexpr int64_t kLeafRows = 32;
   static constexpr int64_t kFanOut = 16;
+  // For these k Train counts leaves.
+  static constexpr int64_t kTrainedK[] = {1, 10, 100};
 
   // The tree as plain memory: what to write to disk and to read back.
   struct Parts {
@@ -56,6 +58,8 @@ class BoxTree {
     absl::Span<const int32_t> first_leaf;  // 17 a group
     // Rows of the leaves, in blocks of 16, d x 16 floats each.
     absl::Span<const float> lanes;
+    // Read by a search, on average, for each trained k; empty if not trained.
+    absl::Span<const float> leaves;
   };
 
   // Builds the tree of `rows` and writes to `order` the order in which it wants
@@ -65,6 +69,11 @@ class BoxTree {
   // ValidateVector, no DAZ or FTZ. O(n d log n) time, 12 n bytes.
   static BoxTree Build(Metric metric, RowsView rows, RunTasks run_tasks,
                        std::vector<int64_t>* order);
+
+  // Counts the leaves that exact searches read, for up to 64 rows as queries:
+  // what a search is going to cost. Leaves a tree of fewer than 1,024 rows as
+  // it is. REQUIRES: rows in the tree's order; nobody uses the tree meanwhile.
+  void Train(const ScanRows& rows);
 
   // Copies. INVALID_ARGUMENT if sizes or references do not fit together: then
   // no search reads beyond the arrays. Values are taken on trust: check a sum.
@@ -79,6 +88,11 @@ class BoxTree {
   }
   // Bytes on the heap.
   int64_t MemoryBytes() const;
+
+  // What an exact search for k neighbours reads, on average: as was counted,
+  // between counts by the logarithm of k, beyond them in proportion; all leaves
+  // if nothing was.
+  double Leaves(double k) const;
 
  private:
   friend class BoxSearch;
@@ -96,6 +110,7 @@ class BoxTree {
   std::vector<int32_t> children_;
   std::vector<int32_t> first_leaf_;
   Array<float> lanes_;
+  std::vector<float> counted_;
 };
 
 // A part of the data: a tree and its rows, laid out in the tree's order.

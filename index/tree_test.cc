@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -82,7 +83,6 @@ struct Segment {
     return live.empty() || (live[i / 64] >> (i % 64) & 1) != 0;
   }
   TreeSegment segment() const { return {tree.get(), rows(), codes.get()}; }
-
   int64_t d;
   std::unique_ptr<Tree> tree;
   std::unique_ptr<CertifiedCodes> codes;
@@ -93,9 +93,8 @@ struct Segment {
 };
 
 std::vector<PointId> Ids(int64_t n, uint64_t first = 0) {
-  std::vector<PointId> ids;
-  for (int64_t i = 0; i < n; ++i)
-    ids.push_back(first + static_cast<uint64_t>(i));
+  std::vector<PointId> ids(static_cast<size_t>(n));
+  std::iota(ids.begin(), ids.end(), first);
   return ids;
 }
 
@@ -155,8 +154,7 @@ void ExpectAccounts(const Result& result, int64_t live, bool exact) {
 }
 
 double Recall(const Answers& found, const Answers& truth) {
-  int64_t hits = 0;
-  int64_t all = 0;
+  int64_t hits = 0, all = 0;
   for (size_t q = 0; q < truth.size(); ++q) {
     for (const Neighbor& n : truth[q]) {
       hits += std::count(found[q].begin(), found[q].end(), n);
@@ -182,8 +180,7 @@ struct Words {
   static RowsView View(const std::vector<float>& v) {
     return {v.data(), static_cast<int64_t>(v.size()) / 100, 100, 100};
   }
-  std::vector<float> rows;
-  std::vector<float> queries;
+  std::vector<float> rows, queries;
 };
 
 TEST(Tree, EqualsACanonicalScanOfEveryKindOfData) {
@@ -411,6 +408,24 @@ TEST(BoxTree, IsRestoredFromItsParts) {
                             Never));
   const Answers truth = Canonical(queries, {&part}, 4);
   for (size_t q = 0; q < 9; ++q) EXPECT_EQ(tops[q].TakeSorted(), truth[q]);
+}
+
+TEST(BoxTree, CountsTheLeavesThatSearchesRead) {
+  std::mt19937_64 random(TestSeed());
+  const Metric l2 = Metric::kSquaredL2;
+  for (const int64_t d : {2, 9}) {
+    const auto data = MakeTestVectors("gaussian", 8000, 100, d, true, random);
+    const Segment part(l2, data.rows_view(), Ids(8000), nullptr, true);
+    const ScanQueries queries(l2, data.queries_view());
+    for (const int64_t k : {1, 5, 10, 100, 300}) {
+      double leaves = 0;
+      for (const auto& a : Search(queries, {&part}, k).accounts) {
+        leaves += static_cast<double>(a.leaves) / 100;
+      }
+      const double told = part.tree->boxes()->Leaves(double(k));
+      EXPECT_TRUE(told > leaves / 2 && told < leaves * 3) << d << ' ' << k;
+    }
+  }
 }
 
 TEST(BoxTree, RefusesPartsThatDoNotFitTogether) {

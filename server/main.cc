@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "index/faiss_threads.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -117,6 +118,7 @@ int Run(const ServerOptions& options, const sigset_t& signals) {
 }  // namespace coterie
 
 int main(int argc, char** argv) {
+  coterie::EndBlasThreads();
   // Blocked before any thread exists, so that all threads inherit the mask and
   // only sigwait sees them.
   sigset_t signals;

@@ -7,6 +7,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "index/certified_codes.h"
+#include "index/exact_scan.h"
+#include "index/faiss_factory.h"
+#include "index/faiss_index.h"
 #include "index/lsh.h"
 #include "index/tree.h"
 
@@ -32,6 +36,25 @@ std::string FileName(const Segment& segment) {
 
 }  // namespace
 
+namespace {
+
+// Of codes that a segment without codes of its own needs for an index.
+int64_t OwnCodes(const RowShape& shape, int64_t rows) {
+  return shape.CodesPay(rows) ? 0 : rows * (shape.dimension + 12);
+}
+
+IndexMemory ExpectedOfFaiss(const IndexSpec& spec, const RowShape& shape,
+                            int64_t rows) {
+  const auto parsed = FaissFactory::Parse(spec.factory);
+  if (!parsed.ok()) return {};
+  const FaissFactory factory = parsed->For(rows);
+  const int64_t codes = OwnCodes(shape, rows);
+  return {factory.KeptBytes(shape.dimension, rows) + codes,
+          factory.BuildingBytes(shape.dimension, rows) + codes};
+}
+
+}  // namespace
+
 IndexMemory ExpectedMemory(const IndexSpec& spec, const RowShape& shape,
                            int64_t rows) {
   const int64_t d = shape.dimension;
@@ -39,9 +62,12 @@ IndexMemory ExpectedMemory(const IndexSpec& spec, const RowShape& shape,
   if (spec.kind == IndexKind::kLsh) {
     // Half of a table's buckets are empty or start on a row of their own.
     memory.kept = rows * (spec.bytes_per_row + 4);
-    if (!shape.CodesPay(rows)) memory.kept += rows * (d + 12);
+    memory.kept += OwnCodes(shape, rows);
     memory.building = 2 * memory.kept;
     return memory;
+  }
+  if (spec.kind == IndexKind::kFaiss) {
+    return ExpectedOfFaiss(spec, shape, rows);
   }
   memory.kept = d <= BoxTree::kMaxDimension
                     ? rows * 5 * d
@@ -120,6 +146,13 @@ bool IndexBuilder::BuildNext() {
   absl::flat_hash_map<Key, std::string> notes;
   const Partition::MissingIndex* next = nullptr;
   for (const Partition::MissingIndex& one : missing) {
+    const std::string refusal = Refusal(one);
+    if (!refusal.empty()) {
+      notes[{one.collection, one.spec.kind}] = absl::StrCat(
+          "not built over ", FileName(*one.segment), " (", one.segment->size(),
+          " rows): ", refusal, "; its rows are scanned");
+      continue;
+    }
     const IndexMemory memory =
         ExpectedMemory(one.spec, one.shape, one.segment->size());
     if (used + memory.building <= budget_bytes_) {
@@ -149,9 +182,12 @@ void IndexBuilder::Build(const Partition::MissingIndex& missing) {
     BuildHashes(missing);
     return;
   }
-  const absl::Status status = BuildTree(missing);
+  const bool tree = missing.spec.kind == IndexKind::kTree;
+  const absl::Status status = tree ? BuildTree(missing) : BuildFaiss(missing);
   if (!status.ok() && !stopping()) {
-    NoteFailure(status);
+    NoteFailure(
+        tree ? "an index file cannot be written" : "an index cannot be built",
+        status);
     SetNotes({{{missing.collection, missing.spec.kind},
                absl::StrCat("not built over ", FileName(*missing.segment), ": ",
                             status.message(), "; to be tried again")}});
@@ -162,11 +198,59 @@ void IndexBuilder::BuildHashes(const Partition::MissingIndex& missing) {
   const Segment& segment = *missing.segment;
   LshIndex::Options options;
   options.tables = missing.spec.tables();
-  auto index = std::make_shared<SegmentIndex>(LshIndex::Build(
-      missing.shape.metric, segment.rows(segment.size()), options, OneByOne));
+  const RowsView rows = segment.rows(segment.size());
+  LshIndex lsh = LshIndex::Build(missing.shape.metric, rows, options, OneByOne);
+  const ScanRows live = {rows, segment.ids(), segment.squared_norms(), nullptr};
+  if (segment.codes() != nullptr) {
+    lsh.Train(live, *segment.codes(), OneByOne);
+  } else {
+    lsh.Train(live, CertifiedCodes(missing.shape.metric, rows), OneByOne);
+  }
+  Finish(missing, std::make_shared<SegmentIndex>(std::move(lsh)));
+}
+
+void IndexBuilder::Finish(const Partition::MissingIndex& missing,
+                          std::shared_ptr<SegmentIndex> index) {
+  const Segment& segment = *missing.segment;
   index->MakeCodes(segment.rows(segment.size()), segment.codes());
   segment.indexes().Set(index);
   Save(missing.segment, std::move(index));
+}
+
+std::string IndexBuilder::Refusal(
+    const Partition::MissingIndex& missing) const {
+  const auto found = refused_.find(
+      {missing.segment->file()->header().name.number, missing.spec.kind});
+  if (found != refused_.end()) return found->second;
+  if (missing.spec.kind != IndexKind::kFaiss) return "";
+  const auto factory = FaissFactory::Parse(missing.spec.factory);
+  const absl::Status fits =
+      factory.ok()
+          ? factory->CheckRows(missing.shape.dimension, missing.segment->size())
+          : factory.status();
+  return std::string(fits.message());
+}
+
+absl::Status IndexBuilder::BuildFaiss(const Partition::MissingIndex& missing) {
+  const auto factory = FaissFactory::Parse(missing.spec.factory);
+  if (!factory.ok()) return factory.status();
+  const Segment& segment = *missing.segment;
+  auto built = FaissIndex::Build(missing.shape.metric,
+                                 {segment.rows(segment.size()), segment.ids(),
+                                  segment.squared_norms(), nullptr},
+                                 *factory, [this] { return stopping(); });
+  if (built.ok()) {
+    Finish(missing, std::make_shared<SegmentIndex>(*std::move(built)));
+    return absl::OkStatus();
+  }
+  // Memory may be there another time; what FAISS says will not change.
+  if (absl::IsResourceExhausted(built.status()) ||
+      absl::IsCancelled(built.status())) {
+    return built.status();
+  }
+  const int64_t number = segment.file()->header().name.number;
+  refused_[{number, missing.spec.kind}] = std::string(built.status().message());
+  return absl::OkStatus();
 }
 
 absl::Status IndexBuilder::BuildTree(const Partition::MissingIndex& missing) {
@@ -227,7 +311,7 @@ void IndexBuilder::Save(std::shared_ptr<Segment> segment,
       partition_->segment_folder()->WriteIndex(*segment->file(), *index);
   if (status.ok()) return;
   unsaved_.push_back({std::move(segment), std::move(index)});
-  NoteFailure(status);
+  NoteFailure("an index file cannot be written", status);
 }
 
 void IndexBuilder::SaveUnsaved() {
@@ -238,14 +322,14 @@ void IndexBuilder::SaveUnsaved() {
   }
 }
 
-void IndexBuilder::NoteFailure(const absl::Status& status) {
+void IndexBuilder::NoteFailure(absl::string_view what,
+                               const absl::Status& status) {
   ++failures_;
   if (retry_at_ == Clock::time_point()) {
     pause_ = std::clamp<Clock::duration>(2 * pause_, kLeastPause, kMostPause);
     retry_at_ = Clock::now() + pause_;
   }
-  const std::string warning =
-      absl::StrCat("an index file cannot be written: ", status.message());
+  const std::string warning = absl::StrCat(what, ": ", status.message());
   if (warning != std::exchange(last_warning_, warning)) warn_(warning);
 }
 

@@ -11,6 +11,9 @@
 // attempt repeated after 1 s, 2 s, ... 60 s. What is built over a segment that
 // is merged away meanwhile is lost with it.
 //
+// What FAISS refuses, or cannot make of so few rows, is not tried again while
+// the shard runs, and its note says why.
+//
 // An index is not begun if what it is expected to take, to build and to keep,
 // and what the shard's indexes have, is together over the budget; that is said
 // in its note, and looked at again whenever segments change.
@@ -22,6 +25,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -87,16 +91,22 @@ class IndexBuilder {
   bool BuildNext();
   void Build(const Partition::MissingIndex& missing);
   absl::Status BuildTree(const Partition::MissingIndex& missing);
+  // Gives it to the segment and writes its file.
+  void Finish(const Partition::MissingIndex& missing,
+              std::shared_ptr<SegmentIndex> index);
   // The segment in the tree's order, with its tree.
   absl::StatusOr<std::shared_ptr<Segment>> Relaid(
       const Partition::MissingIndex& missing);
   void BuildHashes(const Partition::MissingIndex& missing);
+  absl::Status BuildFaiss(const Partition::MissingIndex& missing);
+  // Why it is never built; empty: it can be.
+  std::string Refusal(const Partition::MissingIndex& missing) const;
   // Writes the file; if that fails, later.
   void Save(std::shared_ptr<Segment> segment,
             std::shared_ptr<const SegmentIndex> index);
   void SaveUnsaved();
   void SetNotes(absl::flat_hash_map<Key, std::string> notes);
-  void NoteFailure(const absl::Status& status);
+  void NoteFailure(absl::string_view what, const absl::Status& status);
 
   Partition* const partition_;
   const SegmentTuning tuning_;
@@ -107,6 +117,8 @@ class IndexBuilder {
 
   // Of the builder's thread.
   std::vector<Unsaved> unsaved_;
+  // By number of the segment's file.
+  std::map<std::pair<int64_t, IndexKind>, std::string> refused_;
   Clock::duration pause_{};
   Clock::time_point retry_at_{};  // after a failure
   std::string last_warning_;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "api/search.h"
 #include "index/certified_codes.h"
 #include "index/exact_scan.h"
@@ -40,9 +41,9 @@ class IndexSearch {
   // Segments that have no such structure, or no admitted row.
   const std::vector<FilteredSegment>& rest() const { return rest_; }
 
-  // To be called once, by work of the queue. False if the call ended first:
-  // what is found is then incomplete.
-  bool Run(WorkQueue* queue);
+  // To be called once, by work of the queue. The call's status if it ended
+  // first, INTERNAL if FAISS failed: what is found is then incomplete.
+  absl::Status Run(WorkQueue* queue);
 
   // After Run: whether `wanted` neighbours of each query are found, or will be
   // by a scan of the rest, so far as their number goes.
@@ -67,16 +68,23 @@ class IndexSearch {
     std::shared_ptr<const SegmentIndex> index;
   };
 
-  // Queries [first, end). False if stopped.
-  bool SearchTrees(int64_t first, int64_t end, const TreeStrategy& strategy);
-  bool SearchHashes(int64_t first, int64_t end, const LshStrategy& strategy);
+  // Queries [first, end). As Run, but for a call that ended: CANCELLED.
+  absl::Status Search(int64_t first, int64_t end);
+  absl::Status SearchTrees(int64_t first, const ScanQueries& queries,
+                           const TreeStrategy& strategy);
+  absl::Status SearchHashes(int64_t first, const ScanQueries& queries,
+                            const LshStrategy& strategy);
+  absl::Status SearchFaiss(int64_t first, const ScanQueries& queries,
+                           const FaissStrategy& strategy);
   std::vector<TopK> Tops(int64_t count) const;
   void Keep(int64_t first, std::vector<TopK> tops);
-  // What accounts of trees and of LSH have in common.
+  // What accounts of all kinds have in common.
   template <typename Account>
   void Keep(int64_t first, const std::vector<Account>& accounts);
-  // Of the strategy, or of the index.
-  double LshTarget(const LshStrategy& strategy) const;
+  // Of a strategy, or of the index.
+  double TargetOr(double target_recall) const;
+  // How far the search went, for people.
+  std::string Limits() const;
 
   const CollectionSnapshot& snapshot_;
   const ScanQueries& queries_;

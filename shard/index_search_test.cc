@@ -69,14 +69,14 @@ TEST_P(IndexSearchOf, EndsWithItsCall) {
   };
   WorkQueue queue(3, 10);
   auto live = search();
-  EXPECT_TRUE(live->Run(&queue));
+  EXPECT_TRUE(live->Run(&queue).ok());
   EXPECT_FALSE(live->TakeNeighbors(0).empty());
   EXPECT_LT(live->rest().size(), snapshot->segments().size());
   auto cancel = std::make_shared<CancelToken>();
   part.call.cancel = cancel;
   auto ended = search();
   cancel->Cancel();
-  EXPECT_FALSE(ended->Run(&queue));
+  EXPECT_TRUE(absl::IsCancelled(ended->Run(&queue)));
 }
 
 TEST(MachineRates, ArePositive) {
@@ -84,6 +84,8 @@ TEST(MachineRates, ArePositive) {
   EXPECT_GT(rates.code_byte, 0);
   EXPECT_GT(rates.code_byte_batch, 0);
   EXPECT_GT(rates.float_byte, 0);
+  EXPECT_GT(rates.faiss_component, 0);
+  EXPECT_LT(rates.faiss_component, 1e-3) << "it was not measured";
   EXPECT_EQ(&MachineRates(), &rates) << "measured once";
 }
 

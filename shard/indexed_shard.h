@@ -33,6 +33,13 @@ inline IndexSpec LshSpec() {
           IndexSpec::kDefaultRecall};
 }
 
+inline IndexSpec FaissSpec(std::string factory) {
+  IndexSpec spec = {IndexKind::kFaiss};
+  spec.target_recall = IndexSpec::kDefaultRecall;
+  spec.factory = std::move(factory);
+  return spec;
+}
+
 // A shard with collection "c", whose segments get indexes from 64 rows on, and
 // a map of what it should hold.
 class IndexedShard {
@@ -108,15 +115,16 @@ class IndexedShard {
   void AwaitFiles() {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     for (;;) {
-      const auto segments = static_cast<int64_t>(State().segments);
-      if (Counted(".seg") == segments && Counted(".tree") == segments &&
-          Counted(".lsh") == segments &&
+      // Those that are too small for indexes are among them.
+      const int64_t segments = harness_.Stats()->sealed_segments;
+      if (Counted(".seg") == segments && HasFilesOf(State().segments) &&
           harness_.Describe().segment_files.in_use == segments) {
         return;
       }
       ASSERT_LT(absl::Now(), deadline)
           << segments << " segments; files: " << Counted(".seg") << " .seg, "
-          << Counted(".tree") << " .tree, " << Counted(".lsh") << " .lsh";
+          << Counted(".tree") << " .tree, " << Counted(".lsh") << " .lsh, "
+          << Counted(".faiss") << " .faiss";
       std::this_thread::yield();
     }
   }
@@ -216,6 +224,16 @@ class IndexedShard {
   }
 
  private:
+  // One of each index for each segment.
+  bool HasFilesOf(int64_t segments) const {
+    return std::all_of(
+        spec_.indexes.begin(), spec_.indexes.end(),
+        [&](const IndexSpec& index) {
+          return Counted(absl::StrCat(".", IndexKindName(index.kind))) ==
+                 segments;
+        });
+  }
+
   const int32_t dimension_;
   const Metric metric_;
   Random random_;

@@ -116,6 +116,7 @@ void PutIndexes(std::string* out, const std::vector<IndexSpec>& indexes) {
     out->push_back(static_cast<char>(index.kind));
     PutVarint(out, static_cast<uint64_t>(index.bytes_per_row));
     PutLittleEndian(out, std::bit_cast<uint64_t>(index.target_recall));
+    if (index.kind == IndexKind::kFaiss) PutString(out, index.factory);
   }
 }
 
@@ -128,6 +129,7 @@ std::vector<IndexSpec> ReadIndexes(ByteReader* reader) {
     const uint64_t bytes = reader->Varint();
     index.target_recall =
         std::bit_cast<double>(reader->LittleEndian<uint64_t>());
+    if (index.kind == IndexKind::kFaiss) index.factory = reader->String();
     if (bytes > std::numeric_limits<int32_t>::max()) {
       reader->Fail("an index takes too much memory");
       break;

@@ -46,7 +46,8 @@ Catalogue Indexed() {
       TestCatalogue(1, {TestCollection("a", 1, 2, Metric::kSquaredL2, 1),
                         TestCollection("b", 2, 2, Metric::kSquaredL2, 1)});
   catalogue.collections[0].indexes = {{IndexKind::kTree},
-                                      {IndexKind::kLsh, 192, 0.9}};
+                                      {IndexKind::kLsh, 192, 0.9},
+                                      {IndexKind::kFaiss, 0, 0.9, "HNSW8"}};
   return catalogue;
 }
 
@@ -147,9 +148,10 @@ TEST(RecordCodec, FreezesValues) {
             "01"
             "01000000"
             "010001"
-            "02"
+            "03"
             "01000000000000000000"
             "02c001cdccccccccccec3f"
+            "0300cdccccccccccec3f05484e535738"
             "0162"
             "02000000"
             "02000000"

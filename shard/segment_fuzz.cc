@@ -4,8 +4,9 @@
 // Each either refuses with DATA_LOSS or gives a value that encodes to exactly
 // those bytes; a segment file that is accepted can be looked up and scanned,
 // and an index file has the structure that it says. Input: one byte that
-// chooses a reader, and whether checksums are put right first, so that what is
-// behind them is reached; then the file.
+// chooses a reader, by bits: 1 and 2 the file, 4 whether checksums are put
+// right first, so that what is behind them is reached, 8 and 16 the kind of an
+// index; then the file.
 
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -172,7 +174,7 @@ void Read(uint8_t which, absl::string_view bytes) {
       break;
     default:
       CheckIndex(std::move(copy), seal,
-                 (which & 8) != 0 ? IndexKind::kLsh : IndexKind::kTree);
+                 kIndexKinds[(which >> 3) % std::size(kIndexKinds)]);
   }
 }
 

@@ -20,13 +20,17 @@ constexpr size_t kChecksumAt = kPage - 4;
 // So that a header fits its page.
 constexpr size_t kMostParts = 32;
 
-// A structure as numbers and arrays: views of it, or of a file.
+// A structure as numbers and arrays: views of it, of a copy, or of a file.
 struct Image {
   std::vector<uint64_t> numbers;
   std::vector<absl::string_view> arrays;
+  std::shared_ptr<const FaissIndex::Parts> copy = nullptr;
 };
 
-enum Form : uint64_t { kBoxes = 1, kCells = 2, kHashes = 3 };
+enum Form : uint64_t { kBoxes = 1, kCells = 2, kHashes = 3, kFaissParts = 4 };
+
+// A power of two as a number that is not negative.
+constexpr int64_t kShiftBias = 1024;
 
 uint64_t Bits(float value) { return std::bit_cast<uint32_t>(value); }
 
@@ -38,11 +42,12 @@ absl::string_view BytesOf(absl::Span<const T> array) {
 
 Image ImageOf(const BoxTree& tree) {
   const BoxTree::Parts parts = tree.parts();
-  return {{kBoxes, static_cast<uint64_t>(parts.metric),
-           static_cast<uint64_t>(parts.n), static_cast<uint64_t>(parts.d),
-           Bits(parts.max_norm)},
-          {BytesOf(parts.boxes), BytesOf(parts.children),
-           BytesOf(parts.first_leaf), BytesOf(parts.lanes)}};
+  return {
+      {kBoxes, static_cast<uint64_t>(parts.metric),
+       static_cast<uint64_t>(parts.n), static_cast<uint64_t>(parts.d),
+       Bits(parts.max_norm)},
+      {BytesOf(parts.boxes), BytesOf(parts.children), BytesOf(parts.first_leaf),
+       BytesOf(parts.lanes), BytesOf(parts.leaves)}};
 }
 
 Image ImageOf(const CellTree& tree) {
@@ -60,12 +65,33 @@ Image ImageOf(const LshIndex& lsh) {
       {kHashes, static_cast<uint64_t>(parts.metric),
        static_cast<uint64_t>(parts.n), static_cast<uint64_t>(parts.d),
        Bits(parts.max_norm), parts.seed, static_cast<uint64_t>(parts.tables),
-       static_cast<uint64_t>(parts.hash_bits)},
+       static_cast<uint64_t>(parts.hash_bits), Bits(parts.sketch_cut)},
       {BytesOf(parts.centre), BytesOf(parts.shells), BytesOf(parts.directory),
-       BytesOf(parts.rows), BytesOf(parts.sketches)}};
+       BytesOf(parts.rows), BytesOf(parts.sketches), BytesOf(parts.trained)}};
 }
 
-Image ImageOf(const SegmentIndex& index) {
+template <typename T>
+absl::string_view BytesOf(const std::vector<T>& array) {
+  return BytesOf(absl::MakeConstSpan(array));
+}
+
+absl::StatusOr<Image> ImageOf(const FaissIndex& faiss) {
+  auto taken = faiss.parts();
+  if (!taken.ok()) return taken.status();
+  const auto parts =
+      std::make_shared<const FaissIndex::Parts>(*std::move(taken));
+  return Image{
+      {kFaissParts, static_cast<uint64_t>(parts->metric),
+       static_cast<uint64_t>(parts->n), static_cast<uint64_t>(parts->d),
+       static_cast<uint64_t>(parts->shift + kShiftBias)},
+      {parts->factory, BytesOf(parts->turn), BytesOf(parts->means),
+       BytesOf(parts->code), BytesOf(parts->data), BytesOf(parts->links),
+       BytesOf(parts->measured)},
+      parts};
+}
+
+absl::StatusOr<Image> ImageOf(const SegmentIndex& index) {
+  if (index.faiss() != nullptr) return ImageOf(*index.faiss());
   if (index.lsh() != nullptr) return ImageOf(*index.lsh());
   const Tree& tree = *index.tree();
   return tree.boxes() != nullptr ? ImageOf(*tree.boxes())
@@ -80,9 +106,10 @@ class ImageReader {
   bool Has(size_t numbers, size_t arrays) const {
     return image_.numbers.size() == numbers && image_.arrays.size() == arrays;
   }
-  // What all begin with, but the form. False if it is out of range.
+  // What all begin with, but the form and one number of their own. False if it
+  // is out of range.
   template <typename Parts>
-  bool Common(Parts* parts) {
+  bool Common(Parts* parts) const {
     const uint64_t metric = image_.numbers[1];
     const uint64_t n = image_.numbers[2];
     const uint64_t d = image_.numbers[3];
@@ -93,20 +120,27 @@ class ImageReader {
     parts->metric = static_cast<Metric>(metric);
     parts->n = static_cast<int64_t>(n);
     parts->d = static_cast<int64_t>(d);
-    parts->max_norm = Float(4);
     return true;
   }
   float Float(size_t i) const {
     return std::bit_cast<float>(static_cast<uint32_t>(image_.numbers[i]));
   }
   uint64_t Number(size_t i) const { return image_.numbers[i]; }
+  absl::string_view Bytes() { return image_.arrays[at_++]; }
   // The next array. What is left over at its end is left out: then sizes do not
   // fit.
   template <typename T>
   void Take(absl::Span<const T>* array) {
-    const absl::string_view bytes = image_.arrays[at_++];
+    const absl::string_view bytes = Bytes();
     *array = {reinterpret_cast<const T*>(bytes.data()),
               bytes.size() / sizeof(T)};
+  }
+  // A copy of it.
+  template <typename T>
+  void Take(std::vector<T>* array) {
+    absl::Span<const T> view;
+    Take(&view);
+    array->assign(view.begin(), view.end());
   }
 
  private:
@@ -130,11 +164,13 @@ absl::StatusOr<std::shared_ptr<SegmentIndex>> Wrapped(
 
 absl::StatusOr<std::shared_ptr<SegmentIndex>> BoxesOf(ImageReader reader) {
   BoxTree::Parts parts;
-  if (!reader.Has(5, 4) || !reader.Common(&parts)) return Unfit();
+  if (!reader.Has(5, 5) || !reader.Common(&parts)) return Unfit();
+  parts.max_norm = reader.Float(4);
   reader.Take(&parts.boxes);
   reader.Take(&parts.children);
   reader.Take(&parts.first_leaf);
   reader.Take(&parts.lanes);
+  reader.Take(&parts.leaves);
   return Wrapped(BoxTree::FromParts(parts),
                  [](BoxTree tree) { return Tree(std::move(tree)); });
 }
@@ -142,6 +178,7 @@ absl::StatusOr<std::shared_ptr<SegmentIndex>> BoxesOf(ImageReader reader) {
 absl::StatusOr<std::shared_ptr<SegmentIndex>> CellsOf(ImageReader reader) {
   CellTree::Parts parts;
   if (!reader.Has(6, 5) || !reader.Common(&parts)) return Unfit();
+  parts.max_norm = reader.Float(4);
   parts.promise = reader.Float(5);
   reader.Take(&parts.begins);
   reader.Take(&parts.means);
@@ -154,8 +191,11 @@ absl::StatusOr<std::shared_ptr<SegmentIndex>> CellsOf(ImageReader reader) {
 
 absl::StatusOr<std::shared_ptr<SegmentIndex>> HashesOf(ImageReader reader) {
   LshIndex::Parts parts;
-  if (!reader.Has(8, 5) || !reader.Common(&parts)) return Unfit();
+  if (!reader.Has(9, 6) || !reader.Common(&parts)) return Unfit();
+  parts.max_norm = reader.Float(4);
   parts.seed = reader.Number(5);
+  if (reader.Number(8) > std::numeric_limits<uint32_t>::max()) return Unfit();
+  parts.sketch_cut = reader.Float(8);
   if (reader.Number(6) > uint64_t{LshIndex::kMaxTables} ||
       reader.Number(7) > 64) {
     return Unfit();
@@ -167,7 +207,23 @@ absl::StatusOr<std::shared_ptr<SegmentIndex>> HashesOf(ImageReader reader) {
   reader.Take(&parts.directory);
   reader.Take(&parts.rows);
   reader.Take(&parts.sketches);
+  reader.Take(&parts.trained);
   return Wrapped(LshIndex::FromParts(parts), [](LshIndex lsh) { return lsh; });
+}
+
+absl::StatusOr<std::shared_ptr<SegmentIndex>> FaissOf(ImageReader reader) {
+  FaissIndex::Parts parts;
+  if (!reader.Has(5, 7) || !reader.Common(&parts)) return Unfit();
+  parts.shift = static_cast<int64_t>(reader.Number(4)) - kShiftBias;
+  parts.factory = std::string(reader.Bytes());
+  reader.Take(&parts.turn);
+  reader.Take(&parts.means);
+  reader.Take(&parts.code);
+  reader.Take(&parts.data);
+  reader.Take(&parts.links);
+  reader.Take(&parts.measured);
+  return Wrapped(FaissIndex::FromParts(parts),
+                 [](FaissIndex faiss) { return faiss; });
 }
 
 size_t RoundUp(size_t n) { return (n + kPage - 1) / kPage * kPage; }
@@ -268,16 +324,38 @@ absl::StatusOr<Image> ReadImage(absl::string_view bytes,
 
 void SegmentIndex::MakeCodes(RowsView rows,
                              const CertifiedCodes* segment_codes) {
-  if (segment_codes != nullptr || lsh() == nullptr) return;
-  own_codes_ = std::make_unique<const CertifiedCodes>(lsh()->metric(), rows);
+  if (segment_codes != nullptr || tree() != nullptr) return;
+  own_codes_ = std::make_unique<const CertifiedCodes>(metric(), rows);
+}
+
+IndexKind SegmentIndex::kind() const {
+  if (tree() != nullptr) return IndexKind::kTree;
+  return lsh() != nullptr ? IndexKind::kLsh : IndexKind::kFaiss;
+}
+
+Metric SegmentIndex::metric() const {
+  if (lsh() != nullptr) return lsh()->metric();
+  if (faiss() != nullptr) return faiss()->metric();
+  return tree()->boxes() != nullptr ? tree()->boxes()->metric()
+                                    : tree()->cells()->metric();
+}
+
+int64_t SegmentIndex::dimension() const {
+  if (lsh() != nullptr) return lsh()->dimension();
+  if (faiss() != nullptr) return faiss()->dimension();
+  return tree()->boxes() != nullptr ? tree()->boxes()->dimension()
+                                    : tree()->cells()->dimension();
 }
 
 int64_t SegmentIndex::size() const {
-  return tree() != nullptr ? tree()->size() : lsh()->size();
+  return std::visit([](const auto& structure) { return structure.size(); },
+                    structure_);
 }
 
 int64_t SegmentIndex::MemoryBytes() const {
-  return (tree() != nullptr ? tree()->MemoryBytes() : lsh()->MemoryBytes()) +
+  return std::visit(
+             [](const auto& structure) { return structure.MemoryBytes(); },
+             structure_) +
          (own_codes_ != nullptr ? own_codes_->MemoryBytes() : 0);
 }
 
@@ -307,7 +385,9 @@ std::string IndexFileName(int64_t segment_number, IndexKind kind) {
 
 absl::Status WriteIndexFile(SegmentDisk* disk, const std::string& folder,
                             const IndexName& name, const SegmentIndex& index) {
-  const Image image = ImageOf(index);
+  const auto made = ImageOf(index);
+  if (!made.ok()) return made.status();
+  const Image& image = *made;
   std::vector<uint32_t> checksums;
   size_t end = kPage;
   for (const absl::string_view array : image.arrays) {
@@ -338,10 +418,19 @@ absl::StatusOr<std::shared_ptr<SegmentIndex>> DecodeIndexFile(
   const auto image = ReadImage(bytes, name);
   if (!image.ok()) return image.status();
   const uint64_t form = image->numbers.empty() ? 0 : image->numbers[0];
-  const bool tree = name.kind == IndexKind::kTree;
-  if (tree && form == kBoxes) return BoxesOf(ImageReader(*image));
-  if (tree && form == kCells) return CellsOf(ImageReader(*image));
-  if (!tree && form == kHashes) return HashesOf(ImageReader(*image));
+  const ImageReader reader(*image);
+  switch (name.kind) {
+    case IndexKind::kTree:
+      if (form == kBoxes) return BoxesOf(reader);
+      if (form == kCells) return CellsOf(reader);
+      break;
+    case IndexKind::kLsh:
+      if (form == kHashes) return HashesOf(reader);
+      break;
+    case IndexKind::kFaiss:
+      if (form == kFaissParts) return FaissOf(reader);
+      break;
+  }
   return absl::DataLossError(
       absl::StrCat("form ", form, " is not of a ", IndexKindName(name.kind)));
 }
@@ -363,17 +452,11 @@ absl::StatusOr<std::shared_ptr<SegmentIndex>> ReadIndexFile(
         absl::StrCat(path, ": ", index.status().message()));
   }
   const SegmentIndex& found = **index;
-  const int64_t d = found.lsh() != nullptr ? found.lsh()->dimension()
-                    : found.tree()->boxes() != nullptr
-                        ? found.tree()->boxes()->dimension()
-                        : found.tree()->cells()->dimension();
-  const Metric metric = found.lsh() != nullptr ? found.lsh()->metric()
-                        : found.tree()->boxes() != nullptr
-                            ? found.tree()->boxes()->metric()
-                            : found.tree()->cells()->metric();
-  if (found.size() != rows || d != shape.dimension || metric != shape.metric ||
+  if (found.size() != rows || found.dimension() != shape.dimension ||
+      found.metric() != shape.metric ||
       (found.tree() != nullptr &&
-       (found.tree()->boxes() != nullptr) != (d <= BoxTree::kMaxDimension))) {
+       (found.tree()->boxes() != nullptr) !=
+           (shape.dimension <= BoxTree::kMaxDimension))) {
     return absl::DataLossError(
         absl::StrCat(path, ": it has another shape than its segment"));
   }

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,7 +31,9 @@
 #include "absl/strings/string_view.h"
 #include "api/collection.h"
 #include "index/certified_codes.h"
+#include "index/faiss_index.h"
 #include "index/lsh.h"
+#include "index/metric.h"
 #include "index/tree.h"
 #include "shard/segment_disk.h"
 #include "shard/segment_file.h"
@@ -43,6 +46,7 @@ class SegmentIndex {
   // The rows of the segment lie in the tree's order.
   explicit SegmentIndex(Tree tree) : structure_(std::move(tree)) {}
   explicit SegmentIndex(LshIndex lsh) : structure_(std::move(lsh)) {}
+  explicit SegmentIndex(FaissIndex faiss) : structure_(std::move(faiss)) {}
 
   // Makes codes of the segment's rows, if these have none of their own and the
   // structure needs them. Before anybody else has it. O(n d).
@@ -52,17 +56,20 @@ class SegmentIndex {
     return own_codes_ != nullptr ? own_codes_.get() : segment_codes;
   }
 
-  IndexKind kind() const {
-    return tree() != nullptr ? IndexKind::kTree : IndexKind::kLsh;
-  }
-  // The one that it is; the other is null.
+  IndexKind kind() const;
+  // The one that it is; the others are null.
   const Tree* tree() const { return std::get_if<Tree>(&structure_); }
   const LshIndex* lsh() const { return std::get_if<LshIndex>(&structure_); }
+  const FaissIndex* faiss() const {
+    return std::get_if<FaissIndex>(&structure_);
+  }
+  Metric metric() const;
+  int64_t dimension() const;
   int64_t size() const;
   int64_t MemoryBytes() const;
 
  private:
-  std::variant<Tree, LshIndex> structure_;
+  std::variant<Tree, LshIndex, FaissIndex> structure_;
   std::unique_ptr<const CertifiedCodes> own_codes_;
 };
 
@@ -78,8 +85,8 @@ class SegmentIndexes {
   static size_t At(IndexKind kind) { return static_cast<size_t>(kind) - 1; }
 
   mutable Mutex mutex_;
-  std::array<std::shared_ptr<const SegmentIndex>, 2> indexes_
-      ABSL_GUARDED_BY(mutex_);
+  std::array<std::shared_ptr<const SegmentIndex>, std::size(kIndexKinds)>
+      indexes_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Which structure a file holds.

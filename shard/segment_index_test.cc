@@ -13,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "index/faiss_factory.h"
+#include "index/faiss_index.h"
 #include "index/test_vectors.h"
 #include "shard/crashing_disk.h"
 #include "shard/shard_testing.h"
@@ -37,7 +39,10 @@ std::vector<Made> MakeAll(Random& random) {
   for (const auto& [form, d, n] :
        {std::tuple<const char*, int64_t, int64_t>{"boxes", 3, 100},
         {"cells", 20, 700},
-        {"lsh", 5, 60}}) {
+        {"lsh", 5, 60},
+        {"HNSW4,SQ8", 6, 90},
+        {"IVF2,PQ2x4", 6, 90},
+        {"PCA4,IVF2,Flat", 6, 1100}}) {
     std::vector<float> data;
     for (int64_t i = 0; i < n; ++i) {
       for (const float x : RandomVector(d, random)) data.push_back(x);
@@ -47,11 +52,21 @@ std::vector<Made> MakeAll(Random& random) {
     std::vector<int64_t> order;
     LshIndex::Options options;
     options.tables = 3;
-    auto index = form == std::string("lsh")
-                     ? std::make_shared<SegmentIndex>(LshIndex::Build(
-                           shape.metric, rows, options, OneByOne))
-                     : std::make_shared<SegmentIndex>(
-                           Tree::Build(shape.metric, rows, OneByOne, &order));
+    std::shared_ptr<SegmentIndex> index;
+    if (const auto factory = FaissFactory::Parse(form); factory.ok()) {
+      const std::vector<double> norms(static_cast<size_t>(n), 1);
+      index = std::make_shared<SegmentIndex>(
+          FaissIndex::Build(shape.metric,
+                            {rows, nullptr, norms.data(), nullptr}, *factory,
+                            [] { return false; })
+              .value());
+    } else if (form == std::string("lsh")) {
+      index = std::make_shared<SegmentIndex>(
+          LshIndex::Build(shape.metric, rows, options, OneByOne));
+    } else {
+      index = std::make_shared<SegmentIndex>(
+          Tree::Build(shape.metric, rows, OneByOne, &order));
+    }
     made.push_back({form, shape, n, std::move(index)});
   }
   return made;

@@ -62,7 +62,7 @@ bool AllInFiles(const std::vector<std::shared_ptr<Segment>>& segments) {
 // The files of a segment: its own, and those of indexes, finished or not.
 void InsertNames(int64_t number, absl::flat_hash_set<std::string>* names) {
   names->insert(SegmentFileName(number));
-  for (const IndexKind kind : {IndexKind::kTree, IndexKind::kLsh}) {
+  for (const IndexKind kind : kIndexKinds) {
     names->insert(IndexFileName(number, kind));
     names->insert(absl::StrCat(IndexFileName(number, kind), ".tmp"));
   }

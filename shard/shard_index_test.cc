@@ -1,7 +1,6 @@
 // Every kind of index through a shard: built in the background, searched, kept,
-// damaged, refused. Where an answer has to be exact it is compared with a slow
-// search of a map; where it need not be, with that too, by recall. The seed is
-// printed on failure; SEED chooses another.
+// damaged, refused. Answers are compared with a slow search of a map, by recall
+// where they need not be exact. SEED, printed on failure, chooses another.
 
 #include <algorithm>
 #include <atomic>
@@ -36,15 +35,19 @@ namespace fs = std::filesystem;
 // Ways to ask that must be exact once trees are there.
 const std::vector<Strategy>& ExactWays() {
   static const auto* const ways = new std::vector<Strategy>{
-      TreeStrategy(), LshStrategy{1.0, 0}, ExactStrategy(), AutoStrategy()};
+      TreeStrategy(), LshStrategy{1.0, 0}, FaissStrategy{1.0, 0, 0, 0},
+      ExactStrategy(), AutoStrategy()};
   return *ways;
 }
 
 // Ways to ask for part of the answer.
 const std::vector<Strategy>& PartialWays() {
   static const auto* const ways = new std::vector<Strategy>{
-      TreeStrategy{1, 0, 1}, TreeStrategy{0, 0.5, 1}, TreeStrategy{0, 0, 0.8},
-      LshStrategy{0.8, 0},   LshStrategy{0, 20},      AutoStrategy{0.8}};
+      TreeStrategy{1, 0, 1},     TreeStrategy{0, 0.5, 1},
+      TreeStrategy{0, 0, 0.8},   LshStrategy{0.8, 0},
+      LshStrategy{0, 20},        AutoStrategy{0.8},
+      FaissStrategy(),           FaissStrategy{0, 2, 0, 0},
+      FaissStrategy{0, 1, 0, 40}};
   return *ways;
 }
 
@@ -53,7 +56,7 @@ class ShardIndex
  protected:
   ShardIndex()
       : shard_(std::get<0>(GetParam()), std::get<1>(GetParam()),
-               {TreeSpec(), LshSpec()}) {}
+               {TreeSpec(), LshSpec(), FaissSpec("IVF8,Flat")}) {}
 
   int32_t dimension() const { return std::get<0>(GetParam()); }
 
@@ -153,6 +156,10 @@ TEST_P(ShardIndex, AnswersBeforeAndAfterItIsBuilt) {
   EXPECT_TRUE(absl::StartsWith(plan, "auto, predicted a query: scan ")) << plan;
   EXPECT_TRUE(absl::StrContains(plan, ", tree ")) << plan;
   EXPECT_TRUE(absl::StrContains(plan, ", lsh ")) << plan;
+  EXPECT_TRUE(absl::StrContains(plan, ", faiss ")) << plan;
+  EXPECT_TRUE(absl::StrContains(
+      shard_.PlanOf(shard_.Request(3, FaissStrategy{0, 2, 0, 0})),
+      "segments, IVF8,Flat, nprobe 2"));
 }
 
 // Rows at random, or those that lie farthest from the queries, which an index
@@ -241,7 +248,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          Metric::kCosine)));
 
 TEST(ShardIndexes, EqualRowsAreAllAnsweredInOrderOfIds) {
-  IndexedShard shard(2, Metric::kSquaredL2, {TreeSpec(), LshSpec()});
+  IndexedShard shard(2, Metric::kSquaredL2,
+                     {TreeSpec(), LshSpec(), FaissSpec("HNSW4")});
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   std::vector<Point> points;
   for (PointId id = 0; id < 512; ++id) {
@@ -297,7 +305,8 @@ TEST(ShardIndexes, AGridIsAnsweredAsByAScan) {
 // B30, B33: ids that a double cannot hold; an id that is deleted and comes
 // back.
 TEST(ShardIndexes, AnIdThatComesBackIsFoundWhereItIsNow) {
-  IndexedShard shard(2, Metric::kSquaredL2, {TreeSpec(), LshSpec()});
+  IndexedShard shard(2, Metric::kSquaredL2,
+                     {TreeSpec(), LshSpec(), FaissSpec("IVF4,SQ8")});
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   constexpr PointId kBig = 9007199254740993;
   ASSERT_NO_FATAL_FAILURE(
@@ -329,7 +338,7 @@ TEST(ShardIndexes, OverTheBudgetNothingIsBuiltAndTheReasonIsSaid) {
   shard.harness().options()->index_bytes = 1000;
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   ASSERT_NO_FATAL_FAILURE(shard.WriteRandom(1024));
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  const auto deadline = absl::Now() + absl::Seconds(30);
   while (!absl::StrContains(shard.State().note, "index_bytes allows")) {
     ASSERT_LT(absl::Now(), deadline) << shard.State().note;
     std::this_thread::yield();
@@ -340,8 +349,9 @@ TEST(ShardIndexes, OverTheBudgetNothingIsBuiltAndTheReasonIsSaid) {
 }
 
 TEST(ShardIndexes, ADamagedFileIsNamedAndBuiltAnew) {
-  for (const std::string kind : {"tree", "lsh"}) {
-    IndexedShard shard(3, Metric::kCosine, {TreeSpec(), LshSpec()});
+  for (const std::string kind : {"tree", "lsh", "faiss"}) {
+    IndexedShard shard(3, Metric::kCosine,
+                       {TreeSpec(), LshSpec(), FaissSpec("HNSW4")});
     ASSERT_NO_FATAL_FAILURE(shard.Open());
     ASSERT_NO_FATAL_FAILURE(shard.WriteRandom(1024));
     ASSERT_NO_FATAL_FAILURE(shard.AwaitIndexes());
@@ -365,7 +375,8 @@ TEST(ShardIndexes, ADamagedFileIsNamedAndBuiltAnew) {
 }
 
 TEST(ShardIndexes, FilesGoWithTheirSegment) {
-  IndexedShard shard(2, Metric::kSquaredL2, {TreeSpec(), LshSpec()});
+  IndexedShard shard(2, Metric::kSquaredL2,
+                     {TreeSpec(), LshSpec(), FaissSpec("IVF4,Flat")});
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   ASSERT_NO_FATAL_FAILURE(shard.WriteRandom(4096));
   ASSERT_NO_FATAL_FAILURE(shard.AwaitIndexes());
@@ -375,7 +386,8 @@ TEST(ShardIndexes, FilesGoWithTheirSegment) {
 }
 
 TEST(ShardIndexes, SearchesGoOnWhileWritesMergeAndBuild) {
-  IndexedShard shard(2, Metric::kSquaredL2, {TreeSpec(), LshSpec()});
+  IndexedShard shard(2, Metric::kSquaredL2,
+                     {TreeSpec(), LshSpec(), FaissSpec("HNSW4")});
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   ASSERT_NO_FATAL_FAILURE(shard.WriteRandom(1024));
   std::atomic<bool> stop{false};
@@ -413,7 +425,8 @@ TEST(ShardIndexes, SearchesGoOnWhileWritesMergeAndBuild) {
 // of them.
 TEST(ShardIndexes, AttributesGoWithRowsIntoTheOrderOfATree) {
   SCOPED_TRACE(absl::StrCat("SEED=", TestSeed()));
-  IndexedShard shard(3, Metric::kSquaredL2, {TreeSpec(), LshSpec()});
+  IndexedShard shard(3, Metric::kSquaredL2,
+                     {TreeSpec(), LshSpec(), FaissSpec("IVF4,Flat")});
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   ASSERT_NO_FATAL_FAILURE(shard.WriteRandom(1024));
   std::map<PointId, int64_t> colours;
@@ -467,12 +480,13 @@ TEST(ShardIndexes, AttributesGoWithRowsIntoTheOrderOfATree) {
 }
 
 TEST(ShardIndexes, AnEndedCallEndsTheSearch) {
-  IndexedShard shard(3, Metric::kSquaredL2, {TreeSpec(), LshSpec()});
+  IndexedShard shard(3, Metric::kSquaredL2,
+                     {TreeSpec(), LshSpec(), FaissSpec("HNSW4")});
   ASSERT_NO_FATAL_FAILURE(shard.Open());
   ASSERT_NO_FATAL_FAILURE(shard.WriteRandom(1024));
   ASSERT_NO_FATAL_FAILURE(shard.AwaitIndexes());
-  for (const Strategy& way :
-       {Strategy(TreeStrategy()), Strategy(LshStrategy())}) {
+  for (const Strategy& way : {Strategy(TreeStrategy()), Strategy(LshStrategy()),
+                              Strategy(FaissStrategy())}) {
     CallContext call;
     auto cancel = std::make_shared<CancelToken>();
     call.cancel = cancel;

@@ -187,10 +187,11 @@ Way WayOfAuto(const SearchRequest& request, double target_recall,
     planned.coded = segment.codes() != nullptr;
     const auto tree = segment.indexes().Get(IndexKind::kTree);
     const auto lsh = segment.indexes().Get(IndexKind::kLsh);
+    const auto faiss = segment.indexes().Get(IndexKind::kFaiss);
     if (tree != nullptr) planned.tree = tree->tree();
     if (lsh != nullptr) planned.lsh = lsh->lsh();
-    indexes.push_back(tree);
-    indexes.push_back(lsh);
+    if (faiss != nullptr) planned.faiss = faiss->faiss();
+    indexes.insert(indexes.end(), {tree, lsh, faiss});
   }
   PlanQuestion question;
   question.dimension = snapshot.spec().dimension;
@@ -210,6 +211,9 @@ Way WayOfAuto(const SearchRequest& request, double target_recall,
       break;
     case Plan::Kind::kLsh:
       way.strategy = LshStrategy{target_recall, 0};
+      break;
+    case Plan::Kind::kFaiss:
+      way.strategy = FaissStrategy{target_recall, 0, 0, 0};
       break;
   }
   return way;
@@ -241,7 +245,7 @@ struct PassContext {
 };
 
 // Searches by an index and then what it does not cover; all at once where it
-// met fewer neighbours than there are. Null if the call ended.
+// met fewer neighbours than there are. Null if it could not be finished.
 class IndexedPass {
  public:
   IndexedPass(const PassContext& context, const ScanQueries& queries,
@@ -252,7 +256,8 @@ class IndexedPass {
         index_(context.snapshot, queries, strategy, part, context.filtered) {}
 
   std::unique_ptr<SearchPass> Run() {
-    if (!index_.Run(context_.queue)) return nullptr;
+    status_ = index_.Run(context_.queue);
+    if (!status_.ok()) return nullptr;
     std::unique_ptr<SearchPass> pass;
     suffices_ = context_.filtered == nullptr || std::isfinite(part_.radius) ||
                 index_.Suffices(std::min(part_.keep, context_.filtered->count));
@@ -271,6 +276,9 @@ class IndexedPass {
     return pass;
   }
 
+  // Why there is none.
+  const absl::Status& status() const { return status_; }
+
   void Describe(ShardTimes* times) const {
     if (suffices_) return index_.Describe(times);
     times->plan.insert(0, "the index met fewer than pass, so scanned: ");
@@ -281,6 +289,7 @@ class IndexedPass {
   const ScanQueries& queries_;
   const SearchPass::Part part_;
   IndexSearch index_;
+  absl::Status status_;
   bool suffices_ = true;
 };
 
@@ -319,7 +328,7 @@ void RunPass(const PassContext& context, const Admitted& admitted,
     const SearchInPass& search = context.searches[admitted.searches[i]];
     absl::StatusOr<ShardSearchReply>& reply = (*replies)[admitted.searches[i]];
     if (pass == nullptr || pass->ended(i)) {
-      reply = search.call.status();
+      reply = pass == nullptr ? indexed->status() : search.call.status();
       continue;
     }
     reply = ReplyTo(search, admitted.parts[i], context.snapshot, context.limits,

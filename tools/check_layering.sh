@@ -41,8 +41,8 @@ none "client reaches the server's side" \
   "deps($(code //client/...)) intersect (//shard/... + //coordinator/... + //server/...)"
 none "client/rows sees gRPC or protobuf" \
   "deps($(code //client/rows/...)) intersect $wire"
-none "FAISS is used outside index:faiss_flat" \
-  "rdeps(//..., @system//:faiss, 1) except (@system//:faiss + //index:faiss_flat)"
+none "FAISS is used outside index:faiss_index and faiss_flat" \
+  "rdeps(//..., @system//:faiss, 1) except (@system//:faiss + //index:faiss_index + //index:faiss_flat)"
 none "RocksDB is used outside shard:record_store and its faulty disk" \
   "rdeps(//..., @system//:rocksdb, 1) except (@system//:rocksdb + //shard:record_store + //shard:faulty_disk)"
 none "CRoaring is used outside shard:attribute_columns" \
