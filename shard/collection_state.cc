@@ -388,8 +388,7 @@ std::shared_ptr<const SegmentView> CollectionState::View(
       }
     }
   }
-  return std::make_shared<const SegmentView>(segment, segment->size(),
-                                             segment->live(), sequence,
+  return std::make_shared<const SegmentView>(segment, sequence,
                                              std::move(attributes));
 }
 

@@ -56,12 +56,14 @@ SearchPass::SearchPass(std::vector<FilteredSegment> sources,
     const SegmentView& view = *source.view;
     rows_filtered_ += view.live() - source.count();
     const Segment& segment = *view.segment();
-    const int64_t blocks = segment.CodedBlocks(view.rows());
-    for (int64_t block = 0; block < blocks; ++block) {
-      AddScan(source, block * Segment::kCodedRows, Segment::kCodedRows,
-              &segment.BlockCodes(block), segment.BlockPlane(block), nullptr);
+    int64_t first = 0;
+    if (view.tail_blocks() != nullptr) {
+      for (const auto& block : *view.tail_blocks()) {
+        AddScan(source, block->first, block->codes.size(), &block->codes,
+                block->plane.get(), nullptr);
+        first = block->first + block->codes.size();
+      }
     }
-    const int64_t first = blocks * Segment::kCodedRows;
     if (first < view.rows()) {
       AddScan(source, first, view.rows() - first, segment.codes(),
               segment.plane(), segment.head());

@@ -68,9 +68,6 @@ Segment::Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
     madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);  // a hint
   }
   lay_out(mapping_);
-  if (buckets_ > 0 && shape_.CodesPay(kCodedRows)) {
-    tail_blocks_.resize(static_cast<size_t>(capacity_ / kCodedRows));
-  }
   ids_ = file_ != nullptr ? file_->ids() : new_ids_;
   rows_ = file_ != nullptr ? file_->rows() : new_rows_;
   if (shape_.norms()) {
@@ -125,7 +122,7 @@ std::shared_ptr<Segment> Segment::OverFile(
 void Segment::MakeFirstLook() {
   // A head must save more than what its guess may be wrong by.
   constexpr double kHeadShare = 0.8;
-  if (shape_.dimension < kPlaneFrom) return;
+  if (shape_.dimension < TailCodes::kPlaneFrom) return;
   head_ = CertifiedHead::MakeIfPays(
       shape_.metric, rows(capacity_),
       static_cast<double>(shape_.dimension) / 2 + 8, kHeadShare);
@@ -188,21 +185,10 @@ void Segment::Append(PointId id, VectorView vector) {
     std::atomic_ref<int32_t> entry(table_[Bucket(id)]);
     older_[row] = entry.load(std::memory_order_relaxed);
     entry.store(static_cast<int32_t>(row) + 1, std::memory_order_release);
+    if (shape_.CodesPay(TailCodes::kSmall)) {
+      tail_codes_.Grow(shape_.metric, rows(size_));
+    }
   }
-  CodeBlock();
-}
-
-void Segment::CodeBlock() {
-  if (tail_blocks_.empty() || size_ % kCodedRows != 0) return;
-  const int64_t begin = size_ - kCodedRows;
-  const RowsView rows = {rows_ + begin * shape_.dimension, kCodedRows,
-                         shape_.dimension, shape_.dimension};
-  auto block = std::make_unique<TailBlock>(
-      TailBlock{CertifiedCodes(shape_.metric, rows), nullptr});
-  if (shape_.dimension >= kPlaneFrom) {
-    block->plane = std::make_unique<CertifiedPlane>(block->codes, rows);
-  }
-  tail_blocks_[static_cast<size_t>(begin / kCodedRows)] = std::move(block);
 }
 
 void Segment::MarkDeleted(int64_t row, int64_t sequence) {
@@ -285,13 +271,7 @@ int64_t Segment::Find(PointId id, int64_t rows, int64_t sequence) const {
 }
 
 int64_t Segment::MemoryBytes(int64_t rows) const {
-  int64_t coded = 0;
-  for (int64_t block = 0; block < CodedBlocks(rows); ++block) {
-    const CertifiedPlane* const plane = BlockPlane(block);
-    coded += BlockCodes(block).MemoryBytes() +
-             (plane != nullptr ? plane->MemoryBytes() : 0);
-  }
-  return coded + rows * shape_.row_bytes() +
+  return rows * shape_.row_bytes() +
          (buckets_ > 0 ? rows * 4 + buckets_ * 4 : 0) +
          static_cast<int64_t>(by_id().size() * sizeof(int32_t)) +
          indexes_.MemoryBytes() +

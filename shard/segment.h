@@ -37,6 +37,7 @@
 #include "shard/attribute_index.h"
 #include "shard/segment_file.h"
 #include "shard/segment_index.h"
+#include "shard/tail_codes.h"
 
 namespace coterie {
 
@@ -73,9 +74,14 @@ class Segment {
   int64_t size() const { return size_; }
   int64_t live() const { return live_; }
   int64_t capacity() const { return capacity_; }
+  // Codes of most rows of an indexed tail, where it pays; null if there are
+  // none.
+  const std::shared_ptr<const CodedBlocks>& tail_blocks() const {
+    return tail_codes_.blocks();
+  }
 
   // REQUIRES: a tail, not full; no live row of this id in it. O(d), but
-  // O(kCodedRows d) for a row that completes a block.
+  // for a row that completes a block of codes (shard/tail_codes.h).
   void Append(PointId id, VectorView vector);
 
   // The row is not seen by readers at `sequence` or later.
@@ -120,21 +126,6 @@ class Segment {
   const CertifiedPlane* plane() const { return plane_.get(); }
   const CertifiedHead* head() const { return head_.get(); }
 
-  // An indexed tail is coded as it grows, in blocks of so many rows: who reads
-  // just after an import finds few rows that are not.
-  static constexpr int64_t kCodedRows = 8192;
-  // Of the `rows` first rows of a tail, how many blocks are coded.
-  int64_t CodedBlocks(int64_t rows) const {
-    return tail_blocks_.empty() ? 0 : rows / kCodedRows;
-  }
-  // Of the rows [block * kCodedRows, (block + 1) * kCodedRows).
-  const CertifiedCodes& BlockCodes(int64_t block) const {
-    return tail_blocks_[static_cast<size_t>(block)]->codes;
-  }
-  // Their plane; null if they are too short for one.
-  const CertifiedPlane* BlockPlane(int64_t block) const {
-    return tail_blocks_[static_cast<size_t>(block)]->plane.get();
-  }
   // Structures over the rows, that come when they are built. Of use only if
   // sealed.
   SegmentIndexes& indexes() const { return indexes_; }
@@ -152,17 +143,11 @@ class Segment {
   // id that are newer than the reader). REQUIRES: sealed or indexed.
   int64_t Find(PointId id, int64_t rows, int64_t sequence) const;
 
-  // Of `rows` rows and what belongs to them, codes and indexes included,
-  // attributes not.
+  // Of `rows` rows and what belongs to them, codes of a sealed segment and
+  // indexes included, attributes not.
   int64_t MemoryBytes(int64_t rows) const;
 
  private:
-  // kCodedRows rows of a tail.
-  struct TailBlock {
-    CertifiedCodes codes;
-    std::unique_ptr<const CertifiedPlane> plane;
-  };
-
   Segment(RowShape shape, int64_t capacity, int64_t buckets, bool sealed,
           std::shared_ptr<const SegmentFile> file);
 
@@ -177,10 +162,6 @@ class Segment {
   // Makes the head of the rows or the plane of the codes, where it pays. O(n d
   // directions).
   void MakeFirstLook();
-  // Below, the 8 bytes a row of a plane eat up what its half codes save.
-  static constexpr int64_t kPlaneFrom = 32;
-  // Codes the block of rows that has just become complete, if any.
-  void CodeBlock();
   // Adds a row at the end.
   void Put(PointId id, double squared_norm, const float* vector);
 
@@ -211,9 +192,7 @@ class Segment {
   std::unique_ptr<const CertifiedCodes> codes_;
   std::unique_ptr<const CertifiedPlane> plane_;
   std::unique_ptr<const CertifiedHead> head_;
-  // Of the blocks that a tail has room for; those whose rows are complete are
-  // there. Never moved: readers look at what their snapshot knows of.
-  std::vector<std::unique_ptr<const TailBlock>> tail_blocks_;
+  TailCodes tail_codes_;
   mutable SegmentIndexes indexes_;  // thread-safe
   AttributeIndex attributes_;       // the writer's
 };
@@ -221,20 +200,22 @@ class Segment {
 // What one snapshot sees of a segment. Any thread.
 class SegmentView {
  public:
-  // REQUIRES: `live` of the first `rows` rows are live at `sequence`, and have
-  // `attributes` then.
-  SegmentView(std::shared_ptr<const Segment> segment, int64_t rows,
-              int64_t live, int64_t sequence,
+  // To be made by the segment's writer. REQUIRES: `live` of its rows are live
+  // at `sequence`, and have `attributes` then.
+  SegmentView(std::shared_ptr<const Segment> segment, int64_t sequence,
               std::shared_ptr<const AttributeView> attributes)
       : segment_(std::move(segment)),
-        rows_(rows),
-        live_(live),
+        rows_(segment_->size()),
+        live_(segment_->live()),
         sequence_(sequence),
+        tail_blocks_(segment_->tail_blocks()),
         attributes_(std::move(attributes)) {}
 
   const std::shared_ptr<const Segment>& segment() const { return segment_; }
   int64_t rows() const { return rows_; }
   int64_t live() const { return live_; }
+  // Of the first rows of a tail; null if none is coded.
+  const CodedBlocks* tail_blocks() const { return tail_blocks_.get(); }
   const std::shared_ptr<const AttributeView>& attributes() const {
     return attributes_;
   }
@@ -245,7 +226,9 @@ class SegmentView {
   Admission Evaluate(const Filter& filter) const;
 
   int64_t MemoryBytes() const {
-    return segment_->MemoryBytes(rows_) + attributes_->MemoryBytes();
+    return segment_->MemoryBytes(rows_) +
+           coterie::MemoryBytes(tail_blocks_.get()) +
+           attributes_->MemoryBytes();
   }
 
   // The row of a live id; -1 if there is none.
@@ -264,6 +247,7 @@ class SegmentView {
   const int64_t rows_;
   const int64_t live_;
   const int64_t sequence_;
+  const std::shared_ptr<const CodedBlocks> tail_blocks_;
   const std::shared_ptr<const AttributeView> attributes_;
   mutable std::once_flag marked_;
   mutable std::vector<uint64_t> bits_;

@@ -57,52 +57,83 @@ TEST(Segment, TailFindsTheVersionOfEachMoment) {
   EXPECT_EQ(tail->Find(8, 4, 5), -1);
 }
 
-TEST(Segment, ATailIsCodedInBlocksThatReadersKnowOf) {
+// The blocks of a tail as the rows that each begins at.
+std::vector<int64_t> FirstRows(const CodedBlocks* blocks) {
+  std::vector<int64_t> rows;
+  if (blocks != nullptr) {
+    for (const auto& block : *blocks) rows.push_back(block->first);
+  }
+  return rows;
+}
+
+TEST(Segment, ATailIsCodedInBlocksThatBecomeOne) {
   Random random(TestSeed());
-  constexpr int64_t kBlock = Segment::kCodedRows;
+  constexpr int64_t kSmall = TailCodes::kSmall;
+  constexpr int64_t kLarge = TailCodes::kLarge;
+  const std::vector<float> row = RandomVector(16, random);
+  const auto tail =
+      Segment::NewTail({16, Metric::kSquaredL2}, kLarge + kSmall + 1);
+  EXPECT_EQ(tail->tail_blocks(), nullptr);
+  // What a reader has seen stays as it was.
+  std::map<int64_t, SegmentView> seen;
+  for (int64_t i = 1; i <= kLarge + kSmall + 1; ++i) {
+    tail->Append(static_cast<PointId>(i), row);
+    if (i % kSmall < 2 || i % kSmall == kSmall - 1) {
+      seen.try_emplace(i, tail, 1, tail->attributes()->View());
+    }
+  }
+  using Rows = std::vector<int64_t>;
+  const auto at = [&seen](int64_t rows) {
+    return FirstRows(seen.at(rows).tail_blocks());
+  };
+  EXPECT_EQ(at(kSmall - 1), Rows());
+  EXPECT_EQ(at(kSmall), Rows{0});
+  EXPECT_EQ(at(2 * kSmall - 1), Rows{0});
+  EXPECT_EQ(at(kLarge - 1), (Rows{0, kSmall, 2 * kSmall}));
+  EXPECT_EQ(at(kLarge), Rows{0});
+  EXPECT_EQ(at(kLarge + 1), Rows{0});
+  EXPECT_EQ(at(kLarge + kSmall + 1), (Rows{0, kLarge}));
+  EXPECT_EQ((*seen.at(kLarge).tail_blocks())[0]->codes.size(), kLarge);
+  EXPECT_GE(seen.at(kSmall).MemoryBytes(),
+            seen.at(kSmall - 1).MemoryBytes() + kSmall * (16 + 8));
+}
+
+TEST(Segment, CodesOfATailAreThoseOfItsRows) {
+  Random random(TestSeed());
+  constexpr int64_t kRows = TailCodes::kLarge + TailCodes::kSmall;
   for (const int64_t d : {16, 32}) {
-    const auto tail = Segment::NewTail({d, Metric::kCosine}, 2 * kBlock + 5);
-    for (int64_t i = 0; i < 2 * kBlock + 3; ++i) {
+    const auto tail = Segment::NewTail({d, Metric::kCosine}, kRows);
+    for (int64_t i = 0; i < kRows; ++i) {
       tail->Append(static_cast<PointId>(i), RandomVector(d, random));
     }
     EXPECT_EQ(tail->codes(), nullptr) << "of all rows";
-    EXPECT_EQ(tail->CodedBlocks(kBlock - 1), 0);
-    EXPECT_EQ(tail->CodedBlocks(2 * kBlock - 1), 1);
-    EXPECT_EQ(tail->CodedBlocks(tail->size()), 2);
-    int64_t coded_bytes = kBlock * (d + 8);
-    for (int64_t block = 0; block < 2; ++block) {
-      const CertifiedCodes& codes = tail->BlockCodes(block);
-      const RowsView rows{tail->rows(tail->size()).row(block * kBlock).data(),
-                          kBlock, d, d};
+    ASSERT_EQ(tail->tail_blocks()->size(), 2u);
+    for (const auto& block : *tail->tail_blocks()) {
+      const RowsView rows{tail->rows(kRows).row(block->first).data(),
+                          block->codes.size(), d, d};
       const CertifiedCodes expected(Metric::kCosine, rows);
-      ASSERT_EQ(codes.size(), kBlock);
-      EXPECT_EQ(codes.parts().codes, expected.parts().codes);
-      EXPECT_EQ(codes.parts().a, expected.parts().a);
-      const CertifiedPlane* const plane = tail->BlockPlane(block);
-      ASSERT_EQ(plane != nullptr, d >= 32);
-      if (plane == nullptr) continue;
-      const CertifiedPlane half(expected, rows);
-      EXPECT_EQ(plane->lines(), half.lines());
-      EXPECT_EQ(*plane->a(kBlock - 1), *half.a(kBlock - 1));
-      coded_bytes = kBlock * (d + 8 + d / 2 + 8);
+      EXPECT_EQ(block->codes.parts().codes, expected.parts().codes);
+      EXPECT_EQ(block->codes.parts().a, expected.parts().a);
+      ASSERT_EQ(block->plane != nullptr, d >= TailCodes::kPlaneFrom);
+      if (block->plane == nullptr) continue;
+      const CertifiedPlane plane(expected, rows);
+      EXPECT_EQ(block->plane->lines(), plane.lines());
+      EXPECT_EQ(*block->plane->a(rows.n - 1), *plane.a(rows.n - 1));
     }
-    EXPECT_GE(tail->MemoryBytes(kBlock),
-              tail->MemoryBytes(kBlock - 1) + coded_bytes);
   }
 }
 
 TEST(Segment, TailsThatNobodySearchesAreNotCoded) {
-  constexpr int64_t kBlock = Segment::kCodedRows;
   for (const bool indexed : {false, true}) {
     // Codes do not pay below dimension 16.
     const int64_t dimension = indexed ? 15 : 16;
-    const auto tail =
-        Segment::NewTail({dimension, Metric::kSquaredL2}, kBlock, indexed);
+    const auto tail = Segment::NewTail({dimension, Metric::kSquaredL2},
+                                       TailCodes::kSmall, indexed);
     const std::vector<float> row(static_cast<size_t>(dimension));
-    for (int64_t i = 0; i < kBlock; ++i) {
+    for (int64_t i = 0; i < TailCodes::kSmall; ++i) {
       tail->Append(static_cast<PointId>(i), row);
     }
-    EXPECT_EQ(tail->CodedBlocks(kBlock), 0);
+    EXPECT_EQ(tail->tail_blocks(), nullptr);
   }
 }
 
@@ -203,11 +234,11 @@ TEST(Segment, FindsEveryIdOfAFullTail) {
 TEST(SegmentView, ShowsOnlyRowsThatLiveAtItsSequence) {
   const auto tail = Segment::NewTail({1, Metric::kSquaredL2}, 200);
   for (PointId id = 0; id < 130; ++id) tail->Append(id, {0});
-  const SegmentView before(tail, 130, 130, 1, tail->attributes()->View());
+  const SegmentView before(tail, 1, tail->attributes()->View());
   EXPECT_EQ(before.Scannable().live, nullptr) << "no bitmap without deletions";
   tail->MarkDeleted(0, 2);
   tail->MarkDeleted(64, 2);
-  const SegmentView after(tail, 130, 128, 2, tail->attributes()->View());
+  const SegmentView after(tail, 2, tail->attributes()->View());
   tail->MarkDeleted(129, 3);
   const uint64_t* bits = after.Scannable().live;
   ASSERT_NE(bits, nullptr);

@@ -210,12 +210,12 @@ TEST_P(SnapshotSearch, OfATailThatIsCodedInPartEqualsACanonicalScan) {
   SCOPED_TRACE(absl::StrCat("SEED=", seed_));
   constexpr int64_t kDimension = 32;  // codes have a plane
   const Written written =
-      Write(GetParam(), kDimension, 3 * Segment::kCodedRows, 100000, random_);
-  // Its last tail has a coded block or more, and a rest.
+      Write(GetParam(), kDimension, 14 * TailCodes::kSmall, 100000, random_);
+  // Its last tail has coded blocks, large and small, and a rest.
   const SegmentView& view = *written.snapshot->segments().back();
   ASSERT_FALSE(view.segment()->sealed());
-  ASSERT_GE(view.segment()->CodedBlocks(view.rows()), 1);
-  ASSERT_NE(view.rows() % Segment::kCodedRows, 0);
+  ASSERT_GE(view.rows(), TailCodes::kLarge + TailCodes::kSmall);
+  ASSERT_NE(view.rows() % TailCodes::kSmall, 0);
   for (const int64_t k : {1, 300}) {
     for (const bool alone : {false, true}) {
       SearchRequest request = Request(Queries(kDimension), k);
