@@ -148,11 +148,13 @@ TEST_P(ShardIndex, AnswersBeforeAndAfterItIsBuilt) {
   ASSERT_NO_FATAL_FAILURE(shard_.WriteRandom(rows()));
   ASSERT_NO_FATAL_FAILURE(shard_.AwaitIndexes());
   CheckAll();
-  EXPECT_TRUE(absl::StrContains(
-      shard_.PlanOf(shard_.Request(3, TreeStrategy())), "tree of "));
-  EXPECT_TRUE(absl::StrContains(shard_.PlanOf(shard_.Request(3, LshStrategy())),
-                                "lsh of "));
-  const std::string plan = shard_.PlanOf(shard_.Request(3, AutoStrategy{0.9}));
+  for (const auto& [way, part] :
+       {std::pair<Strategy, std::string>{TreeStrategy(), "tree of "},
+        {LshStrategy(), "lsh of "}}) {
+    const std::string plan = shard_.AwaitPlan(way, part);
+    EXPECT_TRUE(absl::StrContains(plan, part)) << plan;
+  }
+  const std::string plan = shard_.AwaitPlan(AutoStrategy{0.9}, ", lsh ");
   EXPECT_TRUE(absl::StartsWith(plan, "auto, predicted a query: scan ")) << plan;
   EXPECT_TRUE(absl::StrContains(plan, ", tree ")) << plan;
   EXPECT_TRUE(absl::StrContains(plan, ", lsh ")) << plan;
