@@ -312,14 +312,17 @@ class CertifiedScanner::Impl {
   }
 
   // What ruled out too little is left aside for a while: rows that it lets pass
-  // cost more than it saves.
-  void JudgeLook(int64_t found, int64_t bytes_a_hit, int64_t saved) {
+  // cost more than it saves. Returns `found`; or -1 if so little that the codes
+  // had better be asked of the same rows.
+  int64_t JudgeLook(int64_t found, int64_t bytes_a_hit, int64_t saved) {
     constexpr int64_t kLongestPause = 8;
+    constexpr int64_t kMostOverSaved = 8;
     // Soon again at first, as a threshold falls fast while it is young.
     pause_ = bytes_a_hit * found > saved
                  ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
                  : 0;
     tiles_without_look_ = pause_;
+    return bytes_a_hit * found > kMostOverSaved * saved ? -1 : found;
   }
 
   int64_t ScanHead(const Chunk& chunk) {
@@ -347,9 +350,9 @@ class CertifiedScanner::Impl {
     const int64_t found = fine_(tile, coded.low_bits(), hits_.data());
     // Codes read in the time that a row takes to be let pass and, every other
     // time, to be re-scored.
-    JudgeLook(found, 800 + 8 * codes_.quads(),
-              chunk.groups * kGroupRows * 4 * (codes_.quads() - codes.quads()));
-    return found;
+    return JudgeLook(
+        found, 800 + 8 * codes_.quads(),
+        chunk.groups * kGroupRows * 4 * (codes_.quads() - codes.quads()));
   }
 
   int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
@@ -375,9 +378,8 @@ class CertifiedScanner::Impl {
     };
     const int64_t found =
         plane_kernel_(half, queries_.low_bits(), hits_.data());
-    JudgeLook(found, bytes_a_hit,
-              chunk.groups * kGroupRows * 2 * codes_.quads());
-    return found;
+    return JudgeLook(found, bytes_a_hit,
+                     chunk.groups * kGroupRows * 2 * codes_.quads());
   }
 
   bool ScanTile(const Chunk& chunk, size_t first, size_t last,
@@ -405,12 +407,16 @@ class CertifiedScanner::Impl {
         .cut_k = cut_k_.data() + at,
         .ahead = Ahead(chunk, at / tile_queries_),
     };
-    const bool look = fine_queries_ && LookFirst(first);
-    const int64_t found =
-        look            ? head_ != nullptr ? ScanHead(chunk)
-                                           : ScanPlane(chunk, tile, scanned_[first])
-                   : fine_queries_ ? fine_(tile, queries_.low_bits(), hits_.data())
-                        : batch_(tile, count, hits_.data());
+    int64_t found = -1;
+    if (fine_queries_ && LookFirst(first)) {
+      found = head_ != nullptr ? ScanHead(chunk)
+                               : ScanPlane(chunk, tile, scanned_[first]);
+    }
+    const bool look = found >= 0;
+    if (!look) {
+      found = fine_queries_ ? fine_(tile, queries_.low_bits(), hits_.data())
+                            : batch_(tile, count, hits_.data());
+    }
     for (int64_t i = 0; i < found; ++i) {
       const CodeHit& hit = hits_[static_cast<size_t>(i)];
       QueryThreshold& t =

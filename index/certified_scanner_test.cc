@@ -107,6 +107,24 @@ TEST(CertifiedScanner, AQueryThatLeavesChangesNothingForTheOthers) {
   }
 }
 
+// Half codes tell no two rows of a hypercube's corners apart that codes do:
+// they are not let to send thousands of rows to be re-scored.
+TEST(CertifiedScanner, HalfCodesThatRuleOutNothingAreLeftAside) {
+  std::mt19937_64 random(TestSeed());
+  const World world("gaussian", Metric::kSquaredL2, 8192, 1, 256, false,
+                    random);
+  const CertifiedPlane plane(world.codes(), world.rows().rows);
+  const CertifiedQueries queries(world.scan_queries(), world.codes());
+  ASSERT_EQ(queries.depth(), Depth::kFine);
+  std::vector<TopK> tops(1, TopK(10));
+  std::vector<ScanAccount> accounts(1);
+  ASSERT_TRUE(CertifiedScan(queries, world.rows(), 0, 8192,
+                            absl::MakeSpan(tops), absl::MakeSpan(accounts),
+                            Never, {}, &plane));
+  EXPECT_EQ(tops[0].TakeSorted(), world.Canonical(0, 8192, 10)[0]);
+  EXPECT_LT(accounts[0].evaluated, 400) << "SEED=" << TestSeed();
+}
+
 TEST(CertifiedScanner, ThreadsThatShareThresholdsFindWhatOneFinds) {
   std::mt19937_64 random(TestSeed());
   for (int round = 0; round < 10; ++round) {
