@@ -312,16 +312,16 @@ class CertifiedScanner::Impl {
   }
 
   // What ruled out too little is left aside for a while: rows that it lets pass
-  // cost more than it saves. Returns `found`; or -1 if so little that the codes
-  // had better be asked of the same rows.
+  // cost more than it saves, each the time in which so many bytes of codes are
+  // read. Returns `found`; or -1 if the codes had better be asked at once.
   int64_t JudgeLook(int64_t found, int64_t bytes_a_hit, int64_t saved) {
     constexpr int64_t kLongestPause = 8;
     constexpr int64_t kMostOverSaved = 8;
     // Soon again at first, as a threshold falls fast while it is young.
-    pause_ = bytes_a_hit * found > saved
-                 ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
-                 : 0;
-    tiles_without_look_ = pause_;
+    tiles_without_look_ = pause_ =
+        bytes_a_hit * found > saved
+            ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
+            : 0;
     return bytes_a_hit * found > kMostOverSaved * saved ? -1 : found;
   }
 
@@ -348,17 +348,13 @@ class CertifiedScanner::Impl {
         .ahead = nullptr,
     };
     const int64_t found = fine_(tile, coded.low_bits(), hits_.data());
-    // Codes read in the time that a row takes to be let pass and, every other
-    // time, to be re-scored.
+    // Every other time to be re-scored.
     return JudgeLook(
         found, 800 + 8 * codes_.quads(),
         chunk.groups * kGroupRows * 4 * (codes_.quads() - codes.quads()));
   }
 
   int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
-    // Bytes of codes that are read in the time that a row takes to be let pass
-    // and, mostly, to be re-scored, at a place that memory does not expect.
-    const int64_t bytes_a_hit = 800 + 96 * codes_.quads();
     const CertifiedCut cut = CutFor(
         codes_, queries_.query(query), plane_->panel(chunk.row / kPanelRows),
         thresholds_[static_cast<size_t>(query)].threshold());
@@ -376,9 +372,9 @@ class CertifiedScanner::Impl {
         .cut_b = cut.b,
         .cut_k = cut.k,
     };
-    const int64_t found =
-        plane_kernel_(half, queries_.low_bits(), hits_.data());
-    return JudgeLook(found, bytes_a_hit,
+    // Mostly to be re-scored, at a place that memory does not expect.
+    return JudgeLook(plane_kernel_(half, queries_.low_bits(), hits_.data()),
+                     800 + 96 * codes_.quads(),
                      chunk.groups * kGroupRows * 2 * codes_.quads());
   }
 

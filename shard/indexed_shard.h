@@ -199,18 +199,6 @@ class IndexedShard {
     return reply.ok() ? reply->times.plan : "";
   }
 
-  // Of three neighbours, once it has `part` in it: when all segments have their
-  // indexes, one may still be merged of them that has none yet.
-  std::string AwaitPlan(const Strategy& strategy, absl::string_view part) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    std::string plan = PlanOf(Request(3, strategy));
-    while (!absl::StrContains(plan, part) && absl::Now() < deadline) {
-      std::this_thread::yield();
-      plan = PlanOf(Request(3, strategy));
-    }
-    return plan;
-  }
-
   // The files whose names end so.
   std::vector<std::filesystem::path> Files(const std::string& end) const {
     std::vector<std::filesystem::path> files;
