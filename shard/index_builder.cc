@@ -215,6 +215,11 @@ void IndexBuilder::Finish(const Partition::MissingIndex& missing,
   index->MakeCodes(segment.rows(segment.size()), segment.codes());
   segment.indexes().Set(index);
   Save(missing.segment, std::move(index));
+  // One that was merged away meanwhile may have lost its files before.
+  if (!partition_->Counts(missing.segment)) {
+    partition_->segment_folder()->RemoveIndex(*segment.file(),
+                                              missing.spec.kind);
+  }
 }
 
 std::string IndexBuilder::Refusal(

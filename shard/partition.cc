@@ -296,6 +296,15 @@ std::vector<Partition::MissingIndex> Partition::MissingIndexes() {
   return missing;
 }
 
+bool Partition::Counts(const std::shared_ptr<Segment>& segment) {
+  TurnLock lock(&state_mutex_);
+  return std::any_of(states_.begin(), states_.end(), [&](const auto& entry) {
+    const auto& segments = entry.second->coverage().segments;
+    return std::find(segments.begin(), segments.end(), segment) !=
+           segments.end();
+  });
+}
+
 int64_t Partition::IndexBytes() {
   TurnLock lock(&state_mutex_);
   int64_t bytes = 0;

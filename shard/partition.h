@@ -146,6 +146,8 @@ class Partition final : public LogSink {
     std::shared_ptr<Segment> segment;
   };
   std::vector<MissingIndex> MissingIndexes();
+  // Whether it is one of a collection's now.
+  bool Counts(const std::shared_ptr<Segment>& segment);
   // Memory of all indexes that there are.
   int64_t IndexBytes();
   // As CollectionState. StartRelay is null, and the others change nothing, if

