@@ -60,14 +60,17 @@ void JobFeed::Wake() {
   std::vector<std::pair<Done<JobEvent>, absl::StatusOr<JobEvent>>> ready;
   {
     MutexLock lock(&mu_);
+    std::vector<Waiter> waiting;
     for (Waiter& waiter : waiters_) {
       auto event = EventAt(waiter.position.get());
       if (event.has_value()) {
         ready.emplace_back(std::move(waiter.done), *std::move(event));
+      } else {
+        // It has read what is new already, and asked again.
+        waiting.push_back(std::move(waiter));
       }
     }
-    // Something is new, so all of them had an event.
-    waiters_.clear();
+    waiters_ = std::move(waiting);
   }
   for (auto& [done, event] : ready) done(std::move(event));
 }
