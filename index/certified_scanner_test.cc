@@ -111,7 +111,7 @@ TEST(CertifiedScanner, AQueryThatLeavesChangesNothingForTheOthers) {
 // they are not let to send thousands of rows to be re-scored.
 TEST(CertifiedScanner, HalfCodesThatRuleOutNothingAreLeftAside) {
   std::mt19937_64 random(TestSeed());
-  const World world("gaussian", Metric::kSquaredL2, 8192, 1, 256, false,
+  const World world("gaussian", Metric::kSquaredL2, 8192, 1, 1536, false,
                     random);
   const CertifiedPlane plane(world.codes(), world.rows().rows);
   const CertifiedQueries queries(world.scan_queries(), world.codes());
@@ -122,7 +122,7 @@ TEST(CertifiedScanner, HalfCodesThatRuleOutNothingAreLeftAside) {
                             absl::MakeSpan(tops), absl::MakeSpan(accounts),
                             Never, {}, &plane));
   EXPECT_EQ(tops[0].TakeSorted(), world.Canonical(0, 8192, 10)[0]);
-  EXPECT_LT(accounts[0].evaluated, 400) << "SEED=" << TestSeed();
+  EXPECT_LT(accounts[0].evaluated, 200) << "SEED=" << TestSeed();
 }
 
 TEST(CertifiedScanner, ThreadsThatShareThresholdsFindWhatOneFinds) {
