@@ -3,6 +3,8 @@
 #include <CivetServer.h>
 #include <prometheus/text_serializer.h>
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 
 namespace coterie {
@@ -23,8 +25,12 @@ class MetricsHandler final : public CivetHandler {
       : collector_(std::move(collector)) {}
 
   bool handleGet(CivetServer* /*server*/, mg_connection* connection) override {
-    const std::string body =
-        prometheus::TextSerializer().Serialize(collector_());
+    // On a thread of its own: CivetWeb's have 100 KiB of stack, and what is
+    // collected asks shards over gRPC.
+    std::string body;
+    std::thread([this, &body] {
+      body = prometheus::TextSerializer().Serialize(collector_());
+    }).join();
     Reply(connection, "200 OK", "text/plain; version=0.0.4; charset=utf-8",
           body);
     return true;

@@ -21,7 +21,7 @@ namespace coterie {
 
 class HttpServer {
  public:
-  // What /metrics prints; asked at each request, on a thread of this server.
+  // What /metrics prints; asked at each request, on a thread made for it.
   using Collector = std::function<std::vector<prometheus::MetricFamily>()>;
 
   // Serves until destroyed. UNAVAILABLE if it cannot listen; the host is an
