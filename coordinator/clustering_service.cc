@@ -1,6 +1,5 @@
 #include "coordinator/clustering_service.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,17 +25,11 @@ CoordinatorClusteringService::TrainKMeans(
   auto* rpc = new JobCall<v1::TrainKMeansResponse>(
       context, "ClusteringService/TrainKMeans", options_,
       absl::InfiniteDuration());
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<KMeansRequest> decoded =
-      DecodeTrainKMeans(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  return SendEvents(
-      rpc, coordinator->jobs().Train(*std::move(decoded), rpc->call()));
+  return Handle(rpc, *request, slot_, options_.limits, DecodeTrainKMeans,
+                [rpc](Coordinator& coordinator, KMeansRequest decoded) {
+                  SendEvents(rpc, coordinator.jobs().Train(std::move(decoded),
+                                                           rpc->call()));
+                });
 }
 
 grpc::ServerUnaryReactor* CoordinatorClusteringService::Assign(
@@ -44,21 +37,16 @@ grpc::ServerUnaryReactor* CoordinatorClusteringService::Assign(
     v1::AssignResponse* response) {
   auto* rpc = new UnaryCall(context, response, "ClusteringService/Assign",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<AssignRequest> decoded =
-      DecodeAssign(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->jobs().Assign(*std::move(decoded), rpc->call(),
-                             rpc->Replier<std::vector<AssignedPoint>>(
-                                 [response](std::vector<AssignedPoint> points) {
-                                   EncodeAssign(points, response);
-                                 }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeAssign,
+      [rpc, response](Coordinator& coordinator, AssignRequest decoded) {
+        coordinator.jobs().Assign(
+            std::move(decoded), rpc->call(),
+            rpc->Replier<std::vector<AssignedPoint>>(
+                [response](std::vector<AssignedPoint> points) {
+                  EncodeAssign(points, response);
+                }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorClusteringService::GetClustering(
@@ -68,20 +56,15 @@ grpc::ServerUnaryReactor* CoordinatorClusteringService::GetClustering(
   auto* rpc =
       new UnaryCall(context, response, "ClusteringService/GetClustering",
                     kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().GetClustering(
-      request->collection(), request->name(), rpc->call(),
-      rpc->Replier<Clustering>([response](Clustering clustering) {
-        EncodeClustering(clustering, response->mutable_clustering());
-      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeName{},
+      [rpc, response](Coordinator& coordinator, const JobName& of) {
+        coordinator.jobs().GetClustering(
+            of.collection, of.name, rpc->call(),
+            rpc->Replier<Clustering>([response](Clustering clustering) {
+              EncodeClustering(clustering, response->mutable_clustering());
+            }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorClusteringService::ListClusterings(
@@ -91,24 +74,13 @@ grpc::ServerUnaryReactor* CoordinatorClusteringService::ListClusterings(
   auto* rpc =
       new UnaryCall(context, response, "ClusteringService/ListClusterings",
                     kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named =
-      ValidateCollectionReference(request->collection(), options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().ListResults(
-      JobKind::kKMeans, request->collection(), rpc->call(),
-      rpc->Replier<std::vector<std::string>>(
-          [response](std::vector<std::string> names) {
-            for (std::string& name : names) {
-              response->add_names(std::move(name));
-            }
-          }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeCollectionReference{},
+      [rpc, response](Coordinator& coordinator, const std::string& collection) {
+        coordinator.jobs().ListResults(JobKind::kKMeans, collection,
+                                       rpc->call(),
+                                       NamesReplier(rpc, response));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorClusteringService::DeleteClustering(
@@ -118,46 +90,43 @@ grpc::ServerUnaryReactor* CoordinatorClusteringService::DeleteClustering(
   auto* rpc =
       new UnaryCall(context, response, "ClusteringService/DeleteClustering",
                     kWriteDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().DeleteResult(JobKind::kKMeans, request->collection(),
-                                   request->name(), rpc->call(),
-                                   rpc->Replier<bool>([](bool) {}));
-  return rpc;
+  return Handle(rpc, *request, slot_, options_.limits, DecodeName{},
+                [rpc](Coordinator& coordinator, const JobName& of) {
+                  coordinator.jobs().DeleteResult(
+                      JobKind::kKMeans, of.collection, of.name, rpc->call(),
+                      rpc->Replier<bool>([](bool) {}));
+                });
 }
 
 // --- JobService -------------------------------------------------------------
+
+namespace {
+
+// None named: those of all collections.
+absl::StatusOr<std::string> DecodeJobsOf(const v1::ListJobsRequest& request,
+                                         const Limits& limits) {
+  if (request.collection().empty()) return std::string();
+  return DecodeCollectionReference{}(request, limits);
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* CoordinatorJobService::ListJobs(
     grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
     v1::ListJobsResponse* response) {
   auto* rpc = new UnaryCall(context, response, "JobService/ListJobs",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  if (!request->collection().empty()) {
-    absl::Status named =
-        ValidateCollectionReference(request->collection(), options_.limits);
-    if (!named.ok()) {
-      return rpc->Refuse(named);
-    }
-  }
-  coordinator->jobs().List(
-      request->collection(), rpc->call(),
-      rpc->Replier<std::vector<JobInfo>>([response](std::vector<JobInfo> jobs) {
-        for (const JobInfo& job : jobs) {
-          EncodeJob(job, response->add_jobs());
-        }
-      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeJobsOf,
+      [rpc, response](Coordinator& coordinator, const std::string& collection) {
+        coordinator.jobs().List(collection, rpc->call(),
+                                rpc->Replier<std::vector<JobInfo>>(
+                                    [response](std::vector<JobInfo> jobs) {
+                                      for (const JobInfo& job : jobs) {
+                                        EncodeJob(job, response->add_jobs());
+                                      }
+                                    }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorJobService::GetJob(
@@ -165,19 +134,14 @@ grpc::ServerUnaryReactor* CoordinatorJobService::GetJob(
     v1::GetJobResponse* response) {
   auto* rpc = new UnaryCall(context, response, "JobService/GetJob",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().Get(request->collection(), request->name(), rpc->call(),
-                          rpc->Replier<JobInfo>([response](JobInfo job) {
-                            EncodeJob(job, response->mutable_job());
-                          }));
-  return rpc;
+  return Handle(rpc, *request, slot_, options_.limits, DecodeName{},
+                [rpc, response](Coordinator& coordinator, const JobName& of) {
+                  coordinator.jobs().Get(
+                      of.collection, of.name, rpc->call(),
+                      rpc->Replier<JobInfo>([response](JobInfo job) {
+                        EncodeJob(job, response->mutable_job());
+                      }));
+                });
 }
 
 grpc::ServerUnaryReactor* CoordinatorJobService::CancelJob(
@@ -185,54 +149,36 @@ grpc::ServerUnaryReactor* CoordinatorJobService::CancelJob(
     v1::CancelJobResponse* response) {
   auto* rpc = new UnaryCall(context, response, "JobService/CancelJob",
                             kWriteDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().Cancel(request->collection(), request->name(),
-                             rpc->call(),
-                             rpc->Replier<JobInfo>([response](JobInfo job) {
-                               EncodeJob(job, response->mutable_job());
-                             }));
-  return rpc;
+  return Handle(rpc, *request, slot_, options_.limits, DecodeName{},
+                [rpc, response](Coordinator& coordinator, const JobName& of) {
+                  coordinator.jobs().Cancel(
+                      of.collection, of.name, rpc->call(),
+                      rpc->Replier<JobInfo>([response](JobInfo job) {
+                        EncodeJob(job, response->mutable_job());
+                      }));
+                });
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* CoordinatorJobService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
   auto* rpc = new JobCall<v1::JobEvent>(context, "JobService/WatchJob",
                                         options_, absl::InfiniteDuration());
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  const absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  return SendEvents(
-      rpc, coordinator->jobs().Watch(request->collection(), request->name(),
-                                     rpc->call()));
+  return Handle(rpc, *request, slot_, options_.limits, DecodeName{},
+                [rpc](Coordinator& coordinator, const JobName& of) {
+                  SendEvents(rpc, coordinator.jobs().Watch(
+                                      of.collection, of.name, rpc->call()));
+                });
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* CoordinatorJobService::ResumeJob(
     grpc::CallbackServerContext* context, const v1::ResumeJobRequest* request) {
   auto* rpc = new JobCall<v1::JobEvent>(context, "JobService/ResumeJob",
                                         options_, absl::InfiniteDuration());
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  const absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  return SendEvents(
-      rpc, coordinator->jobs().Resume(request->collection(), request->name(),
-                                      rpc->call()));
+  return Handle(rpc, *request, slot_, options_.limits, DecodeName{},
+                [rpc](Coordinator& coordinator, const JobName& of) {
+                  SendEvents(rpc, coordinator.jobs().Resume(
+                                      of.collection, of.name, rpc->call()));
+                });
 }
 
 }  // namespace coterie

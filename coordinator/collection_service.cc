@@ -1,13 +1,41 @@
 #include "coordinator/collection_service.h"
 
 #include <cstdint>
-#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/collection.h"
 #include "api/collections_convert.h"
+#include "api/limits.h"
 
 namespace coterie {
+namespace {
+
+absl::StatusOr<CollectionSpec> DecodeCreation(
+    const v1::CreateCollectionRequest& request, const Limits& limits) {
+  return DecodeCollection(request.collection(), limits);
+}
+
+template <typename Request>
+absl::StatusOr<std::string> DecodeItsName(const Request& request,
+                                          const Limits& limits) {
+  const absl::Status valid = ValidateCollectionName(request.name(), limits);
+  if (!valid.ok()) return valid;
+  return request.name();
+}
+
+// Asks for all there are.
+struct All {};
+
+absl::StatusOr<All> DecodeAll(const v1::ListCollectionsRequest& /*request*/,
+                              const Limits& /*limits*/) {
+  return All{};
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* CoordinatorCollectionService::CreateCollection(
     grpc::CallbackServerContext* context,
@@ -16,21 +44,15 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::CreateCollection(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/CreateCollection",
                     kCollectionDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<CollectionSpec> decoded =
-      DecodeCollection(request->collection(), options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->CreateCollection(
-      *std::move(decoded), rpc->call(),
-      rpc->Replier<CollectionSpec>([response](CollectionSpec spec) {
-        EncodeCollection(spec, response->mutable_collection());
-      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeCreation,
+      [rpc, response](Coordinator& coordinator, CollectionSpec spec) {
+        coordinator.CreateCollection(
+            std::move(spec), rpc->call(),
+            rpc->Replier<CollectionSpec>([response](CollectionSpec created) {
+              EncodeCollection(created, response->mutable_collection());
+            }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorCollectionService::GetCollection(
@@ -40,22 +62,19 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::GetCollection(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/GetCollection",
                     kCollectionDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status name = ValidateCollectionName(request->name(), options_.limits);
-  if (!name.ok()) {
-    return rpc->Refuse(name);
-  }
-  coordinator->GetCollection(
-      request->name(), rpc->call(),
-      rpc->Replier<CollectionDescription>(
-          [response](CollectionDescription found) {
-            EncodeCollection(found.spec, response->mutable_collection());
-            EncodeStats(found.spec, found.shards, response->mutable_stats());
-          }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits,
+      DecodeItsName<v1::GetCollectionRequest>,
+      [rpc, response](Coordinator& coordinator, const std::string& name) {
+        coordinator.GetCollection(
+            name, rpc->call(),
+            rpc->Replier<CollectionDescription>(
+                [response](CollectionDescription found) {
+                  EncodeCollection(found.spec, response->mutable_collection());
+                  EncodeStats(found.spec, found.shards,
+                              response->mutable_stats());
+                }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorCollectionService::ListCollections(
@@ -65,18 +84,18 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::ListCollections(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/ListCollections",
                     kCollectionDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  coordinator->ListCollections(
-      rpc->call(), rpc->Replier<std::vector<CollectionSpec>>(
-                       [response](std::vector<CollectionSpec> specs) {
-                         for (const CollectionSpec& spec : specs) {
-                           EncodeCollection(spec, response->add_collections());
-                         }
-                       }));
-  return rpc;
+  return Handle(rpc, *request, slot_, options_.limits, DecodeAll,
+                [rpc, response](Coordinator& coordinator, All /*all*/) {
+                  coordinator.ListCollections(
+                      rpc->call(),
+                      rpc->Replier<std::vector<CollectionSpec>>(
+                          [response](std::vector<CollectionSpec> specs) {
+                            for (const CollectionSpec& spec : specs) {
+                              EncodeCollection(spec,
+                                               response->add_collections());
+                            }
+                          }));
+                });
 }
 
 grpc::ServerUnaryReactor* CoordinatorCollectionService::DeleteCollection(
@@ -86,20 +105,16 @@ grpc::ServerUnaryReactor* CoordinatorCollectionService::DeleteCollection(
   auto* rpc =
       new UnaryCall(context, response, "CollectionService/DeleteCollection",
                     kCollectionDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status name = ValidateCollectionName(request->name(), options_.limits);
-  if (!name.ok()) {
-    return rpc->Refuse(name);
-  }
-  coordinator->DeleteCollection(
-      request->name(), rpc->call(),
-      rpc->Replier<int64_t>([response](int64_t points) {
-        response->set_points_deleted(points);
-      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits,
+      DecodeItsName<v1::DeleteCollectionRequest>,
+      [rpc, response](Coordinator& coordinator, const std::string& name) {
+        coordinator.DeleteCollection(
+            name, rpc->call(),
+            rpc->Replier<int64_t>([response](int64_t points) {
+              response->set_points_deleted(points);
+            }));
+      });
 }
 
 }  // namespace coterie

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/limits.h"
 #include "api/shard_messages.h"
 #include "coordinator/coordinator.h"
 #include "sync/mutex.h"
@@ -48,22 +49,29 @@ class CoordinatorSlot {
   Pending pending_ ABSL_GUARDED_BY(mu_);
 };
 
-// The coordinator for an RPC whose request has been charged to the budget; null
-// after refusing the RPC, which its handler then returns as it is.
-template <typename Rpc, typename Request>
-std::shared_ptr<Coordinator> Admit(Rpc* rpc, const Request& request,
-                                   const CoordinatorSlot& slot) {
-  absl::Status charged = rpc->Charge(request);
+// What every handler does of an RPC of its own that it returns: the request is
+// charged to the budget and decoded, and `ask(coordinator, decoded)` answers;
+// or the RPC is refused. `decode(request, limits)` gives a StatusOr.
+template <typename Rpc, typename Request, typename Decode, typename Ask>
+Rpc* Handle(Rpc* rpc, const Request& request, const CoordinatorSlot& slot,
+            const Limits& limits, Decode decode, Ask ask) {
+  const absl::Status charged = rpc->Charge(request);
   if (!charged.ok()) {
     rpc->Refuse(charged);
-    return nullptr;
+    return rpc;
   }
-  absl::StatusOr<std::shared_ptr<Coordinator>> current = slot.Current();
+  const absl::StatusOr<std::shared_ptr<Coordinator>> current = slot.Current();
   if (!current.ok()) {
     rpc->Refuse(current.status());
-    return nullptr;
+    return rpc;
   }
-  return *std::move(current);
+  auto decoded = decode(request, limits);
+  if (!decoded.ok()) {
+    rpc->Refuse(decoded.status());
+    return rpc;
+  }
+  ask(**current, *std::move(decoded));
+  return rpc;
 }
 
 }  // namespace coterie

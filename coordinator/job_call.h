@@ -6,13 +6,17 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "api/collection.h"
 #include "api/job_info.h"
 #include "api/job_info_convert.h"
 #include "api/limits.h"
+#include "api/rpc_call.h"
 #include "api/scan_call.h"
 #include "api/status_details.h"
 #include "coordinator/jobs.h"
@@ -26,21 +30,54 @@ template <typename Response>
 using JobCall = ScanCall<Response, JobEvent>;
 
 template <typename Response>
-grpc::ServerWriteReactor<Response>* SendEvents(
-    JobCall<Response>* rpc, std::unique_ptr<JobStream> stream) {
-  return rpc->Run(std::move(stream), [](const JobEvent& event, Response* out) {
+void SendEvents(JobCall<Response>* rpc, std::unique_ptr<JobStream> stream) {
+  rpc->Run(std::move(stream), [](const JobEvent& event, Response* out) {
     EncodeEvent(event, out);
   });
 }
 
-// Collection and name of a request, both there.
-template <typename Request>
-absl::Status CheckNames(const Request& request, const Limits& limits) {
-  const absl::Status collection =
-      ValidateCollectionReference(request.collection(), limits);
-  if (!collection.ok()) return collection;
-  const absl::Status name = ValidateCollectionName(request.name(), limits);
-  return name.ok() ? name : InvalidField("name", name.message());
+// A job, or what one has left.
+struct JobName {
+  std::string collection;
+  std::string name;
+};
+
+// For Handle: collection and name of a request, both there.
+struct DecodeName {
+  template <typename Request>
+  absl::StatusOr<JobName> operator()(const Request& request,
+                                     const Limits& limits) const {
+    const absl::Status collection =
+        ValidateCollectionReference(request.collection(), limits);
+    if (!collection.ok()) return collection;
+    const absl::Status name = ValidateCollectionName(request.name(), limits);
+    if (!name.ok()) return InvalidField("name", name.message());
+    return JobName{request.collection(), request.name()};
+  }
+};
+
+// For Handle: only the collection.
+struct DecodeCollectionReference {
+  template <typename Request>
+  absl::StatusOr<std::string> operator()(const Request& request,
+                                         const Limits& limits) const {
+    const absl::Status valid =
+        ValidateCollectionReference(request.collection(), limits);
+    if (!valid.ok()) return valid;
+    return request.collection();
+  }
+};
+
+// Of a response that lists names.
+template <typename Response>
+Done<std::vector<std::string>> NamesReplier(UnaryCall* rpc,
+                                            Response* response) {
+  return rpc->Replier<std::vector<std::string>>(
+      [response](std::vector<std::string> names) {
+        for (std::string& name : names) {
+          response->add_names(std::move(name));
+        }
+      });
 }
 
 }  // namespace coterie

@@ -1,7 +1,5 @@
 #include "coordinator/point_service.h"
 
-#include <memory>
-
 #include "absl/status/statusor.h"
 #include "api/points_convert.h"
 #include "api/scan_call.h"
@@ -14,20 +12,15 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Upsert(
     v1::UpsertResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Upsert",
                             kWriteDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<WriteBatch> decoded = DecodeUpsert(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->Upsert(*std::move(decoded), rpc->call(),
+  return Handle(rpc, *request, slot_, options_.limits, DecodeUpsert,
+                [rpc, response](Coordinator& coordinator, WriteBatch decoded) {
+                  coordinator.Upsert(
+                      std::move(decoded), rpc->call(),
                       rpc->Replier<WriteReply>([response](WriteReply reply) {
                         response->set_upserted(reply.upserted);
                         response->set_duplicates(reply.duplicates);
                       }));
-  return rpc;
+                });
 }
 
 grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>*
@@ -41,21 +34,15 @@ grpc::ServerUnaryReactor* CoordinatorPointService::SetAttributes(
     v1::SetAttributesResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/SetAttributes",
                             kWriteDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<WriteBatch> decoded =
-      DecodeSetAttributes(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->SetAttributes(
-      *std::move(decoded), rpc->call(),
-      rpc->Replier<WriteReply>([response](const WriteReply& reply) {
-        *response = EncodeSetAttributesReply(reply);
-      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeSetAttributes,
+      [rpc, response](Coordinator& coordinator, WriteBatch decoded) {
+        coordinator.SetAttributes(
+            std::move(decoded), rpc->call(),
+            rpc->Replier<WriteReply>([response](const WriteReply& reply) {
+              *response = EncodeSetAttributesReply(reply);
+            }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorPointService::Delete(
@@ -63,28 +50,25 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Delete(
     v1::DeleteResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Delete",
                             kWriteDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<WriteBatch> decoded = DecodeDelete(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  if (request->dry_run()) {
-    coordinator->Count(
-        CountRequest{decoded->collection, std::move(decoded->delete_where)},
-        rpc->call(), rpc->Replier<CountReply>([response](CountReply reply) {
-          response->set_deleted(reply.count);
-        }));
-    return rpc;
-  }
-  coordinator->Delete(*std::move(decoded), rpc->call(),
-                      rpc->Replier<WriteReply>([response](WriteReply reply) {
-                        response->set_deleted(reply.deleted);
-                        response->set_duplicates(reply.duplicates);
-                      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeDelete,
+      [rpc, request, response](Coordinator& coordinator, WriteBatch decoded) {
+        if (request->dry_run()) {
+          coordinator.Count(
+              CountRequest{decoded.collection, std::move(decoded.delete_where)},
+              rpc->call(),
+              rpc->Replier<CountReply>([response](CountReply reply) {
+                response->set_deleted(reply.count);
+              }));
+          return;
+        }
+        coordinator.Delete(
+            std::move(decoded), rpc->call(),
+            rpc->Replier<WriteReply>([response](WriteReply reply) {
+              response->set_deleted(reply.deleted);
+              response->set_duplicates(reply.duplicates);
+            }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorPointService::Get(
@@ -92,19 +76,14 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Get(
     v1::GetResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Get",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<GetRequest> decoded = DecodeGet(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->Get(*std::move(decoded), rpc->call(),
-                   rpc->Replier<GetReply>([response](GetReply reply) {
-                     *response = EncodeGetReply(reply);
-                   }));
-  return rpc;
+  return Handle(rpc, *request, slot_, options_.limits, DecodeGet,
+                [rpc, response](Coordinator& coordinator, GetRequest decoded) {
+                  coordinator.Get(
+                      std::move(decoded), rpc->call(),
+                      rpc->Replier<GetReply>([response](GetReply reply) {
+                        *response = EncodeGetReply(reply);
+                      }));
+                });
 }
 
 grpc::ServerUnaryReactor* CoordinatorPointService::Count(
@@ -112,39 +91,30 @@ grpc::ServerUnaryReactor* CoordinatorPointService::Count(
     v1::CountResponse* response) {
   auto* rpc = new UnaryCall(context, response, "PointService/Count",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<CountRequest> decoded = DecodeCount(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->Count(*std::move(decoded), rpc->call(),
-                     rpc->Replier<CountReply>([response](CountReply reply) {
-                       response->set_count(reply.count);
-                     }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeCount,
+      [rpc, response](Coordinator& coordinator, CountRequest decoded) {
+        coordinator.Count(
+            std::move(decoded), rpc->call(),
+            rpc->Replier<CountReply>([response](CountReply reply) {
+              response->set_count(reply.count);
+            }));
+      });
 }
 
 grpc::ServerWriteReactor<v1::ScanResponse>* CoordinatorPointService::Scan(
     grpc::CallbackServerContext* context, const v1::ScanRequest* request) {
   auto* rpc =
       new ScanCall<v1::ScanResponse>(context, "PointService/Scan", options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<ScanRequest> decoded = DecodeScan(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  return rpc->Run(coordinator->Scan(*std::move(decoded), rpc->call()),
-                  [](const ScanPage& page, v1::ScanResponse* response) {
-                    for (const Point& point : page.points) {
-                      EncodePoint(point, response->add_points());
-                    }
-                  });
+  return Handle(rpc, *request, slot_, options_.limits, DecodeScan,
+                [rpc](Coordinator& coordinator, ScanRequest decoded) {
+                  rpc->Run(coordinator.Scan(std::move(decoded), rpc->call()),
+                           [](const ScanPage& page, v1::ScanResponse* out) {
+                             for (const Point& point : page.points) {
+                               EncodePoint(point, out->add_points());
+                             }
+                           });
+                });
 }
 
 }  // namespace coterie

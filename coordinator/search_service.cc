@@ -1,7 +1,5 @@
 #include "coordinator/search_service.h"
 
-#include <memory>
-
 #include "absl/status/statusor.h"
 #include "api/search_convert.h"
 
@@ -12,22 +10,16 @@ grpc::ServerUnaryReactor* CoordinatorSearchService::Search(
     v1::SearchResponse* response) {
   auto* rpc = new UnaryCall(context, response, "SearchService/Search",
                             kSearchDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<SearchRequest> decoded =
-      DecodeSearch(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  const bool profile = decoded->profile;
-  coordinator->Search(
-      *std::move(decoded), rpc->call(),
-      rpc->Replier<SearchReply>([response, profile](SearchReply reply) {
-        *response = EncodeSearchReply(reply, profile);
-      }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeSearch,
+      [rpc, response](Coordinator& coordinator, SearchRequest decoded) {
+        const bool profile = decoded.profile;
+        coordinator.Search(
+            std::move(decoded), rpc->call(),
+            rpc->Replier<SearchReply>([response, profile](SearchReply reply) {
+              *response = EncodeSearchReply(reply, profile);
+            }));
+      });
 }
 
 }  // namespace coterie

@@ -1,6 +1,5 @@
 #include "coordinator/training_service.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,17 +20,11 @@ CoordinatorTrainingService::TrainSgd(grpc::CallbackServerContext* context,
                                      const v1::TrainSgdRequest* request) {
   auto* rpc = new JobCall<v1::TrainSgdResponse>(
       context, "TrainingService/TrainSgd", options_, absl::InfiniteDuration());
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<SgdRequest> decoded =
-      DecodeTrainSgd(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  return SendEvents(
-      rpc, coordinator->jobs().Train(*std::move(decoded), rpc->call()));
+  return Handle(rpc, *request, slot_, options_.limits, DecodeTrainSgd,
+                [rpc](Coordinator& coordinator, SgdRequest decoded) {
+                  SendEvents(rpc, coordinator.jobs().Train(std::move(decoded),
+                                                           rpc->call()));
+                });
 }
 
 grpc::ServerUnaryReactor* CoordinatorTrainingService::Predict(
@@ -39,22 +32,16 @@ grpc::ServerUnaryReactor* CoordinatorTrainingService::Predict(
     v1::PredictResponse* response) {
   auto* rpc = new UnaryCall(context, response, "TrainingService/Predict",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::StatusOr<PredictRequest> decoded =
-      DecodePredict(*request, options_.limits);
-  if (!decoded.ok()) {
-    return rpc->Refuse(decoded.status());
-  }
-  coordinator->jobs().Predict(
-      *std::move(decoded), rpc->call(),
-      rpc->Replier<std::vector<Prediction>>(
-          [response](std::vector<Prediction> predictions) {
-            EncodePredictions(predictions, response);
-          }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodePredict,
+      [rpc, response](Coordinator& coordinator, PredictRequest decoded) {
+        coordinator.jobs().Predict(
+            std::move(decoded), rpc->call(),
+            rpc->Replier<std::vector<Prediction>>(
+                [response](std::vector<Prediction> predictions) {
+                  EncodePredictions(predictions, response);
+                }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorTrainingService::GetModel(
@@ -62,22 +49,17 @@ grpc::ServerUnaryReactor* CoordinatorTrainingService::GetModel(
     v1::SgdModel* response) {
   auto* rpc = new UnaryCall(context, response, "TrainingService/GetModel",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().GetModel(
-      request->collection(), request->name(), rpc->call(),
-      rpc->Replier<TrainedModel>(
-          [response,
-           with_parameters = request->with_parameters()](TrainedModel model) {
-            EncodeTrainedModel(model, with_parameters, response);
-          }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeName{},
+      [rpc, request, response](Coordinator& coordinator, const JobName& of) {
+        coordinator.jobs().GetModel(
+            of.collection, of.name, rpc->call(),
+            rpc->Replier<TrainedModel>(
+                [response, with_parameters =
+                               request->with_parameters()](TrainedModel model) {
+                  EncodeTrainedModel(model, with_parameters, response);
+                }));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorTrainingService::ListModels(
@@ -85,24 +67,12 @@ grpc::ServerUnaryReactor* CoordinatorTrainingService::ListModels(
     v1::ListModelsResponse* response) {
   auto* rpc = new UnaryCall(context, response, "TrainingService/ListModels",
                             kReadDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named =
-      ValidateCollectionReference(request->collection(), options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().ListResults(
-      JobKind::kSgd, request->collection(), rpc->call(),
-      rpc->Replier<std::vector<std::string>>(
-          [response](std::vector<std::string> names) {
-            for (std::string& name : names) {
-              response->add_names(std::move(name));
-            }
-          }));
-  return rpc;
+  return Handle(
+      rpc, *request, slot_, options_.limits, DecodeCollectionReference{},
+      [rpc, response](Coordinator& coordinator, const std::string& collection) {
+        coordinator.jobs().ListResults(JobKind::kSgd, collection, rpc->call(),
+                                       NamesReplier(rpc, response));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorTrainingService::DeleteModel(
@@ -110,18 +80,12 @@ grpc::ServerUnaryReactor* CoordinatorTrainingService::DeleteModel(
     v1::DeleteModelResponse* response) {
   auto* rpc = new UnaryCall(context, response, "TrainingService/DeleteModel",
                             kWriteDeadline, options_);
-  const std::shared_ptr<Coordinator> coordinator = Admit(rpc, *request, slot_);
-  if (coordinator == nullptr) {
-    return rpc;
-  }
-  absl::Status named = CheckNames(*request, options_.limits);
-  if (!named.ok()) {
-    return rpc->Refuse(named);
-  }
-  coordinator->jobs().DeleteResult(JobKind::kSgd, request->collection(),
-                                   request->name(), rpc->call(),
-                                   rpc->Replier<bool>([](bool) {}));
-  return rpc;
+  return Handle(rpc, *request, slot_, options_.limits, DecodeName{},
+                [rpc](Coordinator& coordinator, const JobName& of) {
+                  coordinator.jobs().DeleteResult(
+                      JobKind::kSgd, of.collection, of.name, rpc->call(),
+                      rpc->Replier<bool>([](bool) {}));
+                });
 }
 
 }  // namespace coterie
