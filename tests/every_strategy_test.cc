@@ -2,7 +2,8 @@
 // one table of strategies, and cases that hold for each. What calls itself
 // exact is compared with a slow search of all rows; the others must be sound:
 // true distances of live points, in order, each once. A new kind of index is a
-// line in tests/every_strategy.h.
+// line in tests/every_strategy.h. The same at each setting, without shards, is
+// index/kinds_test.cc.
 
 #include "tests/every_strategy.h"
 
@@ -15,6 +16,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,19 +33,24 @@
 namespace coterie {
 namespace {
 
-class EveryStrategy : public ::testing::TestWithParam<Metric> {
+class EveryStrategy
+    : public ::testing::TestWithParam<std::tuple<Metric, const char*>> {
  protected:
   EveryStrategy() { RecordProperty("SEED", absl::StrCat(TestSeed(1))); }
-  bool cosine() const { return GetParam() == Metric::kCosine; }
+  Metric metric() const { return std::get<0>(GetParam()); }
+  std::string factory() const { return std::get<1>(GetParam()); }
+  bool cosine() const { return metric() == Metric::kCosine; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Metrics, EveryStrategy,
-                         ::testing::Values(Metric::kSquaredL2,
-                                           Metric::kInnerProduct,
-                                           Metric::kCosine));
+INSTANTIATE_TEST_SUITE_P(
+    Metrics, EveryStrategy,
+    ::testing::Combine(
+        ::testing::Values(Metric::kSquaredL2, Metric::kInnerProduct,
+                          Metric::kCosine),
+        ::testing::Values(kFaissGraph, kFaissLists, kFaissCodes)));
 
 TEST_P(EveryStrategy, AnswersFromNoneOneAndFewPoints) {
-  Served served(GetParam(), 5);
+  Served served(metric(), 5, factory());
   served.CheckAll();
   for (const int64_t more : {1, 1, 5}) {
     served.Write(HardRows(more, 5, served.random()));
@@ -54,7 +61,7 @@ TEST_P(EveryStrategy, AnswersFromNoneOneAndFewPoints) {
 TEST_P(EveryStrategy, AnswersThroughWritesDeletionsAndAReload) {
   for (const int32_t dimension : {1, 3, 16}) {
     SCOPED_TRACE(dimension);
-    Served served(GetParam(), dimension);
+    Served served(metric(), dimension, factory());
     ASSERT_NO_FATAL_FAILURE(served.Fill());
     served.CheckAll();
     // A tenth goes, of these some come back elsewhere; others move.
@@ -82,7 +89,7 @@ TEST_P(EveryStrategy, AnswersThroughWritesDeletionsAndAReload) {
 
 // Points that are equal come in order of their ids, page by page.
 TEST_P(EveryStrategy, SplitsTiesIntoPagesThatDoNotOverlap) {
-  Served served(GetParam(), 3);
+  Served served(metric(), 3, factory());
   Rows rows;
   for (PointId id = 1; id <= 600; ++id) {
     rows[id] = id <= 40 ? std::vector<float>{2, 2, 2}
@@ -90,7 +97,7 @@ TEST_P(EveryStrategy, SplitsTiesIntoPagesThatDoNotOverlap) {
   }
   served.Write(rows);
   ASSERT_NO_FATAL_FAILURE(served.AwaitIndexes());
-  for (const Way& way : Ways()) {
+  for (const Way& way : served.ways()) {
     if (!way.exact) continue;
     SCOPED_TRACE(way.name);
     PointId next = 1;
@@ -111,12 +118,12 @@ TEST_P(EveryStrategy, SplitsTiesIntoPagesThatDoNotOverlap) {
 
 // The bound is inclusive, also at a distance that the service itself gave.
 TEST_P(EveryStrategy, TakesARadiusAsInclusive) {
-  Served served(GetParam(), 4);
+  Served served(metric(), 4, factory());
   ASSERT_NO_FATAL_FAILURE(served.Fill());
   const std::vector<float> query = served.rows().begin()->second;
   const std::vector<Neighbor> nearest =
-      ModelSearch(served.rows(), GetParam(), query, 12);
-  for (const Way& way : Ways()) {
+      ModelSearch(served.rows(), metric(), query, 12);
+  for (const Way& way : served.ways()) {
     SCOPED_TRACE(way.name);
     SearchRequest request = served.Request(query, 500, way);
     request.radius = nearest[7].distance;
@@ -124,7 +131,7 @@ TEST_P(EveryStrategy, TakesARadiusAsInclusive) {
     for (const Neighbor& n : found) EXPECT_LE(n.distance, *request.radius);
     if (!way.exact) continue;
     EXPECT_GE(found.size(), 8u);
-    EXPECT_EQ(found, ModelSearch(served.rows(), GetParam(), query,
+    EXPECT_EQ(found, ModelSearch(served.rows(), metric(), query,
                                  static_cast<int64_t>(found.size())));
     request.radius = std::nextafter(nearest[7].distance,
                                     -std::numeric_limits<double>::infinity());
@@ -135,7 +142,7 @@ TEST_P(EveryStrategy, TakesARadiusAsInclusive) {
 }
 
 TEST_P(EveryStrategy, FindsTheOnlyPointThatAFilterAdmits) {
-  Served served(GetParam(), 2);
+  Served served(metric(), 2, factory());
   std::vector<Point> points;
   for (PointId id = 1; id <= 600; ++id) {
     points.push_back({id, {static_cast<float>(id), 1}, {}});
@@ -145,7 +152,7 @@ TEST_P(EveryStrategy, FindsTheOnlyPointThatAFilterAdmits) {
   }
   ASSERT_TRUE(served.cluster().Upsert("c", points).ok());
   ASSERT_NO_FATAL_FAILURE(served.AwaitIndexes());
-  for (const Way& way : Ways()) {
+  for (const Way& way : served.ways()) {
     SCOPED_TRACE(way.name);
     SearchRequest request = served.Request({1, 1}, 5, way);
     request.filter.must.push_back(MatchCondition{"tag", {std::string("red")}});
@@ -158,11 +165,19 @@ TEST_P(EveryStrategy, FindsTheOnlyPointThatAFilterAdmits) {
   }
 }
 
+TEST_P(EveryStrategy, LooksIntoTheIndexThatItNames) {
+  Served served(metric(), 6, factory());
+  ASSERT_NO_FATAL_FAILURE(served.Fill());
+  for (const Way& way : served.ways()) {
+    ASSERT_NO_FATAL_FAILURE(served.AwaitPlan(way));
+  }
+}
+
 // A target of each shard is not what the caller gets.
 TEST_P(EveryStrategy, ReturnsNoMoreThanKOfAllShardsTogether) {
-  Served served(GetParam(), 6);
+  Served served(metric(), 6, factory());
   ASSERT_NO_FATAL_FAILURE(served.Fill());
-  for (const Way& way : Ways()) {
+  for (const Way& way : served.ways()) {
     for (const int64_t k : {1, 7}) {
       SCOPED_TRACE(absl::StrCat(way.name, ", k = ", k));
       const size_t found =
@@ -171,7 +186,7 @@ TEST_P(EveryStrategy, ReturnsNoMoreThanKOfAllShardsTogether) {
                   HardRows(1, 6, served.random()).begin()->second, k, way))
               .size();
       EXPECT_LE(found, static_cast<size_t>(k));
-      if (way.exact) {
+      if (way.exact || way.full) {
         EXPECT_EQ(found, static_cast<size_t>(k));
       }
     }
@@ -180,14 +195,14 @@ TEST_P(EveryStrategy, ReturnsNoMoreThanKOfAllShardsTogether) {
 
 // Ids beyond 2^53 are no doubles; an id that comes back is where it is now.
 TEST_P(EveryStrategy, TellsNeighbouringLargeIdsApartAndForgetsOldVectors) {
-  Served served(GetParam(), 2);
+  Served served(metric(), 2, factory());
   ASSERT_NO_FATAL_FAILURE(served.Fill());
   constexpr PointId kOdd = 9007199254740993;
   constexpr PointId kEven = 9007199254740992;
   const std::vector<float> right = {3e4f, 1};
   const std::vector<float> up = {1, 3e4f};
   served.Write({{kOdd, right}, {kEven, up}});
-  for (const Way& way : Ways()) {
+  for (const Way& way : served.ways()) {
     if (!way.exact) continue;
     SCOPED_TRACE(way.name);
     EXPECT_EQ(served.IdsOf(served.Request(right, 1, way)),
@@ -198,7 +213,7 @@ TEST_P(EveryStrategy, TellsNeighbouringLargeIdsApartAndForgetsOldVectors) {
   served.Erase({kEven});
   served.CheckAll();
   served.Write({{kEven, right}});
-  for (const Way& way : Ways()) {
+  for (const Way& way : served.ways()) {
     if (!way.exact) continue;
     EXPECT_EQ(served.IdsOf(served.Request(right, 2, way)),
               (std::vector<PointId>{kEven, kOdd}))
@@ -208,7 +223,11 @@ TEST_P(EveryStrategy, TellsNeighbouringLargeIdsApartAndForgetsOldVectors) {
 }
 
 TEST_P(EveryStrategy, RefusesWhatIsNoVectorAndStoresNothingOfIt) {
-  Served served(GetParam(), 2);
+  Served served(metric(), 2, factory());
+  // Zeros are vectors like others under the other metrics.
+  Rows zeros;
+  for (PointId id = 77; id < 177 && !cosine(); ++id) zeros[id] = {0, 0};
+  if (!cosine()) served.Write(zeros);
   ASSERT_NO_FATAL_FAILURE(served.Fill());
   const auto before = served.cluster().Count("c");
   std::vector<std::vector<float>> bad = {
@@ -222,7 +241,7 @@ TEST_P(EveryStrategy, RefusesWhatIsNoVectorAndStoresNothingOfIt) {
     EXPECT_TRUE(absl::IsInvalidArgument(written.status())) << written.status();
     EXPECT_TRUE(absl::StrContains(written.status().message(), "[1]"))
         << written.status();
-    for (const Way& way : Ways()) {
+    for (const Way& way : served.ways()) {
       const auto found =
           served.cluster().Search(served.Request(vector, 3, way));
       EXPECT_TRUE(absl::IsInvalidArgument(found.status()))
@@ -231,15 +250,15 @@ TEST_P(EveryStrategy, RefusesWhatIsNoVectorAndStoresNothingOfIt) {
   }
   EXPECT_EQ(*served.cluster().Count("c"), *before);
   if (cosine()) return;
-  // A zero is a vector like others under the other metrics.
-  served.Write({{77, {0, 0}}});
-  for (const Way& way : Ways()) served.Check({0, 0}, 900, way);
+  for (const Way& way : served.ways()) {
+    for (const int64_t k : {3, 150, 1000}) served.Check({0, 0}, k, way);
+  }
 }
 
 TEST_P(EveryStrategy, EndsWithItsCall) {
-  Served served(GetParam(), 3);
+  Served served(metric(), 3, factory());
   ASSERT_NO_FATAL_FAILURE(served.Fill());
-  for (const Way& way : Ways()) {
+  for (const Way& way : served.ways()) {
     SCOPED_TRACE(way.name);
     CallContext cancelled;
     const auto cancel = std::make_shared<CancelToken>();
@@ -261,7 +280,7 @@ TEST_P(EveryStrategy, EndsWithItsCall) {
 
 // While points move, go and come: each answer has its k, in order, each once.
 TEST_P(EveryStrategy, AnswersWhileOthersWrite) {
-  Served served(GetParam(), 3);
+  Served served(metric(), 3, factory());
   ASSERT_NO_FATAL_FAILURE(served.Fill());
   std::vector<PointId> ids;
   for (const auto& [id, row] : served.rows()) ids.push_back(id);
@@ -282,10 +301,10 @@ TEST_P(EveryStrategy, AnswersWhileOthersWrite) {
     }
   });
   for (int round = 0; round < 6 || written.load() < 3; ++round) {
-    for (const Way& way : Ways()) {
+    for (const Way& way : served.ways()) {
       const std::vector<Neighbor> found =
           served.Search(served.Request({1, 2, 3}, 20, way));
-      if (way.exact) {
+      if (way.exact || way.full) {
         EXPECT_EQ(found.size(), 20u) << way.name;
       }
       EXPECT_TRUE(std::is_sorted(found.begin(), found.end(), NeighborLess));
@@ -299,91 +318,6 @@ TEST_P(EveryStrategy, AnswersWhileOthersWrite) {
   writer.join();
   served.Write(last);
   served.CheckAll();
-}
-
-// The nearest lies on the other side of where a tree divides; a grid is all
-// ties. The filler makes shards build indexes and is far away.
-TEST(EveryStrategyReported, FindsNeighboursAcrossASplit) {
-  Served served(Metric::kSquaredL2, 2);
-  Rows rows;
-  for (int i = 0; i < 600; ++i) {
-    rows[static_cast<PointId>(1000 + i)] = {5e4f + static_cast<float>(i), 5e4f};
-  }
-  rows[1] = {0, 0};
-  rows[2] = {6, 0};
-  rows[3] = {12, 0};
-  rows[4] = {6, 9};
-  served.Write(rows);
-  ASSERT_NO_FATAL_FAILURE(served.AwaitIndexes());
-  for (const Way& way : Ways()) {
-    if (!way.exact) continue;
-    EXPECT_EQ(served.IdsOf(served.Request({6, 0}, 3, way)),
-              (std::vector<PointId>{2, 1, 3}))
-        << way.name;
-  }
-  served.Erase({4});
-  served.Write({{1, {1, 5}}, {2, {2, 9}}, {3, {5.5f, 5}}});
-  for (const Way& way : Ways()) {
-    if (!way.exact) continue;
-    EXPECT_EQ(served.IdsOf(served.Request({4.9f, 5}, 1, way)),
-              std::vector<PointId>{3})
-        << way.name;
-  }
-}
-
-// The points of {0..4}^3, most of them twice.
-TEST(EveryStrategyReported, OrdersAGridOfDuplicatesAsAScan) {
-  Served served(Metric::kSquaredL2, 3);
-  Rows rows;
-  std::vector<std::vector<float>> grid;
-  for (int i = 0; i < 125; ++i) {
-    grid.push_back({static_cast<float>(i / 25), static_cast<float>(i / 5 % 5),
-                    static_cast<float>(i % 5)});
-    rows[static_cast<PointId>(1000 - i)] = grid.back();
-    if (i < 75) rows[static_cast<PointId>(2000 + i)] = grid.back();
-  }
-  for (int i = 0; i < 400; ++i) {
-    rows[static_cast<PointId>(5000 + i)] = {1e4f, static_cast<float>(i), 1e4f};
-  }
-  served.Write(rows);
-  ASSERT_NO_FATAL_FAILURE(served.AwaitIndexes());
-  for (size_t i = 0; i < grid.size(); i += 8) {
-    for (const int64_t k : {1, 2, 7, 20}) {
-      for (const Way& way : Ways()) {
-        ASSERT_NO_FATAL_FAILURE(served.Check(grid[i], k, way));
-      }
-    }
-  }
-}
-
-// A score equal to the threshold counts, by each metric as it is reported.
-TEST(EveryStrategyReported, CountsAScoreThatEqualsTheThreshold) {
-  struct Case {
-    Metric metric;
-    std::vector<float> query;
-    std::vector<float> point;
-    double radius;
-  };
-  for (const Case& c : {Case{Metric::kCosine, {0, 3}, {0, 7}, 0.0},
-                        Case{Metric::kInnerProduct, {2, 0}, {4, 0}, -8.0},
-                        Case{Metric::kSquaredL2, {1, 1}, {2, 2}, 2.0}}) {
-    Served served(c.metric, 2);
-    Rows rows = {{7, c.point}};
-    for (int i = 0; i < 500; ++i) {
-      rows[static_cast<PointId>(100 + i)] = {-3, -1 - static_cast<float>(i)};
-    }
-    served.Write(rows);
-    ASSERT_NO_FATAL_FAILURE(served.AwaitIndexes());
-    for (const Way& way : Ways()) {
-      SearchRequest request = served.Request(c.query, 5, way);
-      request.radius = c.radius;
-      if (way.exact) {
-        EXPECT_EQ(served.IdsOf(request), std::vector<PointId>{7}) << way.name;
-      }
-      request.radius = c.radius - 1e-9;
-      EXPECT_TRUE(served.IdsOf(request).empty()) << way.name;
-    }
-  }
 }
 
 }  // namespace
