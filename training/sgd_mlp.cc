@@ -21,12 +21,9 @@ const Kernels& KernelsFor(SimdTarget target) {
 
 RowGroup::RowGroup(absl::Span<const float* const> all, size_t first,
                    size_t ahead)
-    : count(static_cast<int>(std::min<size_t>(4, all.size() - first))) {
-  for (int r = 0; r < 4; ++r) {
-    const size_t at = first + static_cast<size_t>(r);
-    rows[r] = all[r < count ? at : first];
-    next[r] = all[std::min(at + ahead, all.size() - 1)];
-  }
+    : rows(&all[first]),
+      count(static_cast<int>(std::min<size_t>(4, all.size() - first))) {
+  next = &all[std::min(first + ahead, all.size() - static_cast<size_t>(count))];
 }
 
 int64_t FrontParameters(const SgdModel& model) {
@@ -44,7 +41,8 @@ void FrontForward(const SgdModel& model, const Kernels& kernels,
   const double* bias = front.data() + model.hidden * d;
   for (int64_t u = 0; u < model.hidden; ++u) {
     double dot[4];
-    kernels.dots(front.data() + u * d, rows.rows, d, dot);
+    kernels.dots(front.data() + u * d, rows.rows,
+                 u == 0 ? rows.next : rows.rows, rows.count, d, dot);
     for (int r = 0; r < rows.count; ++r) {
       const double z = dot[r] + bias[u];
       // Written so that NaN goes on.
@@ -68,7 +66,7 @@ void FrontBackward(const SgdModel& model, const Kernels& kernels,
       any = true;
     }
     if (any)
-      kernels.add(factor, rows.rows, rows.next, d, gradient.data() + u * d);
+      kernels.add(factor, rows.rows, rows.count, d, gradient.data() + u * d);
   }
 }
 
@@ -79,7 +77,8 @@ void BackOutputs(const SgdModel& model, const Kernels& kernels,
   const double* bias = back.data() + model.classes * h;
   for (int64_t c = 0; c < model.classes; ++c) {
     double dot[4];
-    kernels.dots(back.data() + c * h, activations.rows, h, dot);
+    kernels.dots(back.data() + c * h, activations.rows, activations.rows,
+                 activations.count, h, dot);
     for (int r = 0; r < activations.count; ++r) {
       outputs[r * model.classes + c] = dot[r] + bias[c];
     }
@@ -134,7 +133,7 @@ void BackBackward(const SgdModel& model, const Kernels& kernels,
       const double* w = back.data() + c * h;
       for (int64_t u = 0; u < h; ++u) sum[u] += factor[r] * w[u];
     }
-    kernels.add(factor, activations.rows, activations.next, h,
+    kernels.add(factor, activations.rows, activations.count, h,
                 gradient.data() + c * h);
   }
   for (int64_t i = 0; i < activations.count * h; ++i) {

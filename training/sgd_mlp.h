@@ -20,12 +20,13 @@ namespace coterie::internal_sgd {
 
 const Kernels& KernelsFor(SimdTarget target);
 
-// `count` <= 4 rows; the kernels' others repeat the first with factor 0.
+// At most 4 rows of `all`, from `first` on, and as many to fetch meanwhile,
+// `ahead` rows later. `all` has to stay.
 struct RowGroup {
   RowGroup(absl::Span<const float* const> all, size_t first, size_t ahead = 4);
-  const float* rows[4] = {};
-  const float* next[4] = {};  // `ahead` rows later, or any
-  int count = 0;
+  const float* const* rows;
+  const float* const* next;
+  int count;
 };
 
 // Where a part's parameters are in the whole model's vector.

@@ -17,6 +17,7 @@ namespace {
 
 using internal_sgd::Kernels;
 using internal_sgd::KernelsFor;
+using internal_sgd::kLogisticRows;
 using internal_sgd::RowGroup;
 
 constexpr int64_t kMaxWidth = 65'536;
@@ -52,76 +53,77 @@ void ForWeights(const SgdModel& model, Body body) {
   body(front, front + model.classes * model.hidden);
 }
 
-double Sign(double label) { return label > 0 ? 1.0 : -1.0; }
-
-// -y / (1 + e^yz) with what its loss needs: log(1 + e^-yz) is
-// max(0, -yz) + log(1 + rest).
-struct LogisticRow {
-  LogisticRow(double z, double label) {
-    const double y = Sign(label);
-    const double m = y * z;
-    // NaN goes on.
-    rest = m == m ? SgdExp(-std::abs(m)) : m;
-    linear = m < 0 ? -m : 0.0;
-    factor = -y * (m < 0 ? 1.0 : rest) / (1 + rest);
-    correct = m > 0;
-  }
-  double rest;
-  double linear;
-  double factor;
-  bool correct;
-};
-
-void AddLinear(const SgdModel& model, const Kernels& kernels,
-               absl::Span<const double> w, const RowGroup& rows,
-               const double* labels, SgdSums& sums) {
-  const int64_t d = model.dimension;
-  double z[4];
-  kernels.dots(w.data(), rows.rows, d, z);
-  double factor[4] = {};
-  for (int r = 0; r < rows.count; ++r) {
-    if (model.intercept) z[r] += w[static_cast<size_t>(d)];
+// Losses and factors of kLinear for rows that came to z; a row's gradient is
+// its factor times (x, 1).
+void LinearFactors(const double* z, const double* labels, int count,
+                   double* factor, SgdSums& sums) {
+  for (int r = 0; r < count; ++r) {
     factor[r] = z[r] - labels[r];
     sums.loss += 0.5 * factor[r] * factor[r];
-    if (model.intercept && !sums.gradient.empty()) {
-      sums.gradient[static_cast<size_t>(d)] += factor[r];
-    }
-  }
-  sums.rows += rows.count;
-  if (!sums.gradient.empty()) {
-    kernels.add(factor, rows.rows, rows.next, d, sums.gradient.data());
   }
 }
 
-// The logarithms of a run of rows are those of one product: `product` takes
-// 1 + rest of each row, which is at most 2.
-void AddLogistic(const SgdModel& model, const Kernels& kernels,
-                 absl::Span<const double> w, const RowGroup& rows,
-                 const double* labels, double& product, SgdSums& sums) {
-  const int64_t d = model.dimension;
-  double z[4];
-  kernels.dots(w.data(), rows.rows, d, z);
-  double factor[4] = {};
-  for (int r = 0; r < rows.count; ++r) {
-    if (model.intercept) z[r] += w[static_cast<size_t>(d)];
-    const LogisticRow row(z[r], labels[r]);
-    sums.loss += row.linear;
-    product *= 1 + row.rest;
+// The same of kLogistic. The logarithms of a run of rows are those of one
+// product: `product` takes 1 + e^-|m| of each row, which is at most 2.
+void LogisticFactors(const Kernels& kernels, const double* z,
+                     const double* labels, int count, double* factor,
+                     double& product, SgdSums& sums) {
+  double linear[kLogisticRows], growth[kLogisticRows];
+  kernels.logistic(z, labels, count, factor, linear, growth);
+  double loss = sums.loss;
+  for (int r = 0; r < count; ++r) {
+    loss += linear[r];
+    product *= growth[r];
     // One row at a time, whatever the grouping of calls.
     if (product > 0x1p900) {
-      sums.loss += SgdLog(product);
+      loss += SgdLog(product);
       product = 1;
     }
-    sums.correct += row.correct;
-    factor[r] = row.factor;
-    if (model.intercept && !sums.gradient.empty()) {
+    sums.correct += labels[r] > 0 ? z[r] > 0 : z[r] < 0;
+  }
+  sums.loss = loss;
+}
+
+// kLinear and kLogistic.
+void AddOneOutput(const SgdModel& model, const Kernels& kernels,
+                  absl::Span<const double> w,
+                  absl::Span<const float* const> rows,
+                  absl::Span<const double> labels, SgdSums& sums) {
+  const int64_t d = model.dimension;
+  // Rows that stay in the first-level cache for the second time that they are
+  // read, beside 16 KiB fetched for later; at least four, for which weights and
+  // sums are read once.
+  const size_t tile =
+      static_cast<size_t>(std::clamp<int64_t>(4096 / d, 4, kLogisticRows));
+  const size_t ahead =
+      static_cast<size_t>(std::clamp<int64_t>(4096 / d, 1, 64));
+  double z[kLogisticRows] = {}, label[kLogisticRows] = {};
+  double factor[kLogisticRows], product = 1;
+  for (size_t first = 0; first < rows.size(); first += tile) {
+    const size_t size = std::min(tile, rows.size() - first);
+    const int count = static_cast<int>(size);
+    const float* const* group = &rows[first];
+    kernels.dots(w.data(), group,
+                 &rows[std::min(first + ahead, rows.size() - size)], count, d,
+                 z);
+    for (size_t r = 0; r < size; ++r) {
+      if (model.intercept) z[r] += w[static_cast<size_t>(d)];
+      label[r] = labels[first + r];
+    }
+    if (model.kind == SgdModelKind::kLinear) {
+      LinearFactors(z, label, count, factor, sums);
+    } else {
+      LogisticFactors(kernels, z, label, count, factor, product, sums);
+    }
+    sums.rows += count;
+    if (sums.gradient.empty()) continue;
+    kernels.add(factor, group, count, d, sums.gradient.data());
+    for (size_t r = 0; model.intercept && r < size; ++r) {
       sums.gradient[static_cast<size_t>(d)] += factor[r];
     }
   }
-  sums.rows += rows.count;
-  if (!sums.gradient.empty()) {
-    kernels.add(factor, rows.rows, rows.next, d, sums.gradient.data());
-  }
+  // NaN goes on.
+  sums.loss += product == product ? SgdLog(product) : product;
 }
 
 void AddSoftmax(const SgdModel& model, const Kernels& kernels,
@@ -133,7 +135,8 @@ void AddSoftmax(const SgdModel& model, const Kernels& kernels,
   const double* bias = model.intercept ? w.data() + classes * d : nullptr;
   for (int64_t c = 0; c < classes; ++c) {
     double z[4];
-    kernels.dots(w.data() + c * d, rows.rows, d, z);
+    kernels.dots(w.data() + c * d, rows.rows, c == 0 ? rows.next : rows.rows,
+                 rows.count, d, z);
     for (int r = 0; r < rows.count; ++r) {
       outputs[static_cast<size_t>(r * classes + c)] =
           z[r] + (bias != nullptr ? bias[c] : 0.0);
@@ -153,7 +156,7 @@ void AddSoftmax(const SgdModel& model, const Kernels& kernels,
         sums.gradient[static_cast<size_t>(classes * d + c)] += factor[r];
       }
     }
-    kernels.add(factor, rows.rows, rows.next, d, sums.gradient.data() + c * d);
+    kernels.add(factor, rows.rows, rows.count, d, sums.gradient.data() + c * d);
   }
 }
 
@@ -241,51 +244,38 @@ void AddSgdSums(const SgdModel& model, absl::Span<const double> parameters,
                 absl::Span<const double> labels, SgdSums& sums,
                 SimdTarget target) {
   const Kernels& kernels = KernelsFor(target);
+  if (model.kind == SgdModelKind::kLinear ||
+      model.kind == SgdModelKind::kLogistic) {
+    AddOneOutput(model, kernels, parameters, rows, labels, sums);
+    return;
+  }
   std::vector<double> outputs(static_cast<size_t>(4 * SgdOutputs(model)));
-  double product = 1;
-  // What is fetched is needed after about 16 KiB: later than memory answers,
-  // before a first-level cache forgets.
-  const size_t ahead = 4 * static_cast<size_t>(std::clamp<int64_t>(
-                               1024 / model.dimension, 1, 16));
   for (size_t i = 0; i < rows.size(); i += 4) {
-    const RowGroup group(rows, i, ahead);
-    switch (model.kind) {
-      case SgdModelKind::kLinear:
-        AddLinear(model, kernels, parameters, group, &labels[i], sums);
-        break;
-      case SgdModelKind::kLogistic:
-        AddLogistic(model, kernels, parameters, group, &labels[i], product,
-                    sums);
-        break;
-      case SgdModelKind::kSoftmax:
-        AddSoftmax(model, kernels, parameters, group, &labels[i], outputs,
-                   sums);
-        break;
-      case SgdModelKind::kMlp:
-        AddMlp(model, kernels, parameters, group, &labels[i], sums);
-        break;
+    const RowGroup group(rows, i);
+    if (model.kind == SgdModelKind::kSoftmax) {
+      AddSoftmax(model, kernels, parameters, group, &labels[i], outputs, sums);
+    } else {
+      AddMlp(model, kernels, parameters, group, &labels[i], sums);
     }
   }
-  // NaN goes on.
-  sums.loss += product == product ? SgdLog(product) : product;
 }
 
 double SgdRowFactor(const SgdModel& model, absl::Span<const double> parameters,
                     const float* row, double label, double& loss) {
-  const float* const rows[1] = {row};
-  const RowGroup group(rows, 0);
-  double z[4];
-  KernelsFor(ActiveSimdTarget())
-      .dots(parameters.data(), group.rows, model.dimension, z);
+  const Kernels& kernels = KernelsFor(ActiveSimdTarget());
+  double z[kLogisticRows] = {};
+  kernels.dots(parameters.data(), &row, &row, 1, model.dimension, z);
   if (model.intercept) z[0] += parameters.back();
   if (model.kind == SgdModelKind::kLinear) {
     const double factor = z[0] - label;
     loss += 0.5 * factor * factor;
     return factor;
   }
-  const LogisticRow logistic(z[0], label);
-  loss += logistic.linear + SgdLog(1 + logistic.rest);
-  return logistic.factor;
+  const double labels[kLogisticRows] = {label};
+  double factor[kLogisticRows], linear[kLogisticRows], growth[kLogisticRows];
+  kernels.logistic(z, labels, 1, factor, linear, growth);
+  loss += linear[0] + SgdLog(growth[0]);
+  return factor[0];
 }
 
 void AddSgdWeights(const SgdModel& model, absl::Span<const double> parameters,
@@ -343,13 +333,12 @@ void PredictSgd(const SgdModel& model, absl::Span<const double> parameters,
   }
   const int64_t outputs = SgdOutputs(model);
   for (int64_t c = 0; c < outputs; ++c) {
-    double z[4];
-    kernels.dots(parameters.data() + c * model.dimension, group.rows,
-                 model.dimension, z);
+    double& z = out[static_cast<size_t>(c)];
+    kernels.dots(parameters.data() + c * model.dimension, rows, rows, 1,
+                 model.dimension, &z);
     if (model.intercept) {
-      z[0] += parameters[static_cast<size_t>(outputs * model.dimension + c)];
+      z += parameters[static_cast<size_t>(outputs * model.dimension + c)];
     }
-    out[static_cast<size_t>(c)] = z[0];
   }
   if (model.kind == SgdModelKind::kSoftmax) internal_sgd::Softmax(out);
   if (model.kind == SgdModelKind::kLogistic) {

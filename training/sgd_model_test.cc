@@ -1,6 +1,7 @@
 #include "training/sgd_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -9,7 +10,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
+#include "training/sgd_kernels.h"
 #include "training/sgd_math.h"
+#include "training/sgd_mlp.h"
 #include "training/sgd_rows.h"
 
 namespace coterie {
@@ -75,7 +78,7 @@ std::vector<SgdModel> AllModels() {
   std::vector<SgdModel> models;
   for (SgdModelKind kind : {SgdModelKind::kLinear, SgdModelKind::kLogistic,
                             SgdModelKind::kSoftmax, SgdModelKind::kMlp}) {
-    for (int64_t d : {1, 3, 8, 13, 31}) {
+    for (int64_t d : {1, 3, 8, 13, 20, 31, 59}) {
       models.push_back(Model(kind, d, d % 2 == 1));
     }
   }
@@ -172,6 +175,48 @@ TEST(SgdModel, EveryTargetAndGroupingGivesTheSameBits) {
       EXPECT_EQ(apart.gradient, scalar.gradient);
       EXPECT_EQ(apart.correct, scalar.correct);
       EXPECT_NEAR(apart.loss, scalar.loss, 1e-13 * scalar.loss);
+    }
+  }
+}
+
+// Bit by bit, but that any NaN is like another.
+void ExpectSameBits(double a, double b, double margin) {
+  if (std::isnan(a) && std::isnan(b)) return;
+  EXPECT_EQ(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)) << margin;
+}
+
+TEST(SgdModel, EveryTargetGivesTheSameBitsForAnyMargin) {
+  SCOPED_TRACE(testing::Message() << "SEED=" << TestSeed());
+  constexpr int kRows = internal_sgd::kLogisticRows;
+  std::mt19937_64 random(TestSeed());
+  std::vector<double> margins = {0.0,   1e-320, 1e-300, 0x1p-53, 1,    36.7,
+                                 707.9, 708,    708.1,  745.2,   1e308};
+  margins.push_back(std::numeric_limits<double>::infinity());
+  for (int i = 0; i < 1000; ++i) {
+    margins.push_back(std::exponential_distribution<>(0.01)(random));
+  }
+  for (size_t i = margins.size(); i-- > 0;) margins.push_back(-margins[i]);
+  margins.push_back(std::nan(""));
+  for (size_t at = 0; at < margins.size(); ++at) {
+    // One to sixteen rows, of all signs of labels.
+    const int count = 1 + static_cast<int>(at % kRows);
+    double z[kRows] = {}, labels[kRows] = {};
+    for (int r = 0; r < count; ++r) {
+      z[r] = margins[(at + static_cast<size_t>(r)) % margins.size()];
+      labels[r] = static_cast<double>(static_cast<int>(random() % 3) - 1);
+    }
+    double factor[kRows], linear[kRows], growth[kRows];
+    internal_sgd::kScalarKernels.logistic(z, labels, count, factor, linear,
+                                          growth);
+    for (SimdTarget target : SupportedSimdTargets()) {
+      double factors[kRows], linears[kRows], growths[kRows];
+      internal_sgd::KernelsFor(target).logistic(z, labels, count, factors,
+                                                linears, growths);
+      for (int r = 0; r < count; ++r) {
+        ExpectSameBits(factors[r], factor[r], z[r]);
+        ExpectSameBits(linears[r], linear[r], z[r]);
+        ExpectSameBits(growths[r], growth[r], z[r]);
+      }
     }
   }
 }

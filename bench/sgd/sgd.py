@@ -134,7 +134,8 @@ class Report:
 
 def add_bandwidth(results):
     """A logistic gradient beside reading the same rows."""
-    for rows, dimension in ((400_000, 256), (800_000, 123)):
+    for rows, dimension in ((800_000, 123), (400_000, 256),
+                            (120_000, 784)):
         line = subprocess.run([GRADIENT, str(rows), str(dimension)], check=True,
                               capture_output=True, text=True).stdout
         run = json.loads(line)
