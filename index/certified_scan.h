@@ -33,6 +33,12 @@
 
 namespace coterie {
 
+// What a lone query asks instead of the codes where that pays; null: none.
+struct FirstLook {
+  const CertifiedPlane* plane = nullptr;
+  const CertifiedHead* head = nullptr;
+};
+
 // One thread's scan of one segment, in as many pieces as suit it. Not
 // thread-safe. Threads that scan disjoint pieces have a scanner and tops each.
 class CertifiedScanner {

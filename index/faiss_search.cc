@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
-#include "index/certified_query.h"
-#include "index/certified_scan.h"
 #include "index/distance.h"
+#include "index/handed_over.h"
 #include "index/tree_live.h"
 
 namespace coterie {
@@ -21,12 +21,13 @@ absl::Status Stopped() {
 class OneSearch {
  public:
   OneSearch(const ScanQueries& queries, int64_t query,
-            const FaissSegment& segment, TopK* top, FaissAccount* account,
-            absl::FunctionRef<bool()> stop)
+            const FaissSegment& segment, absl::Span<TopK> tops,
+            FaissAccount* account, absl::FunctionRef<bool()> stop)
       : queries_(queries),
         query_(query),
         segment_(segment),
-        top_(*top),
+        tops_(tops),
+        top_(tops[static_cast<size_t>(query)]),
         account_(*account),
         stop_(stop),
         live_(internal_tree::CountLive(segment.rows.live, 0,
@@ -86,23 +87,23 @@ class OneSearch {
 
   absl::Status Scan() {
     account_.scanned = true;
-    const RowsView all = queries_.view();
-    const ScanQueries one(queries_.metric(), {all.data + query_ * all.stride, 1,
-                                              all.d, all.stride});
-    const CertifiedQueries coded(one, *segment_.codes);
-    ScanAccount scan;
-    if (!CertifiedScan(coded, segment_.rows, 0, segment_.index->size(),
-                       {&top_, 1}, {&scan, 1}, stop_)) {
+    HandedOver handed;
+    handed.Add(query_, std::numeric_limits<double>::infinity());
+    const ScannedSegment scanned = {segment_.codes, segment_.first_look,
+                                    segment_.rows, segment_.index->size()};
+    std::vector<ScanAccount> found;
+    if (!handed.Scan(queries_, {&scanned, 1}, tops_, &found, stop_)) {
       return Stopped();
     }
-    account_.evaluated += scan.evaluated;
-    account_.ruled_out += scan.ruled_out;
+    account_.evaluated += found[0].evaluated;
+    account_.ruled_out += found[0].ruled_out;
     return absl::OkStatus();
   }
 
   const ScanQueries& queries_;
   const int64_t query_;
   const FaissSegment& segment_;
+  const absl::Span<TopK> tops_;
   TopK& top_;
   FaissAccount& account_;
   const absl::FunctionRef<bool()> stop_;
@@ -121,8 +122,7 @@ absl::Status FaissSearch(const ScanQueries& queries,
     for (const FaissSegment& segment : segments) {
       if (stop()) return Stopped();
       const absl::Status status =
-          OneSearch(queries, q, segment, &tops[at], &accounts[at], stop)
-              .Run(limits);
+          OneSearch(queries, q, segment, tops, &accounts[at], stop).Run(limits);
       if (!status.ok()) return status;
     }
   }

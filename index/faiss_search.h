@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "index/certified_codes.h"
+#include "index/certified_scan.h"
 #include "index/exact_scan.h"
 #include "index/faiss_index.h"
 #include "index/top_k.h"
@@ -45,6 +46,7 @@ struct FaissSegment {
   const FaissIndex* index = nullptr;
   const CertifiedCodes* codes = nullptr;
   ScanRows rows;
+  FirstLook first_look;  // of the same rows, for a scan
 };
 
 // Searches each segment for each query, offers candidates to tops[q] and adds

@@ -35,6 +35,7 @@
 #include "absl/types/span.h"
 #include "index/certified_codes.h"
 #include "index/certified_memory.h"
+#include "index/certified_scan.h"
 #include "index/exact_scan.h"
 #include "index/lsh_collision.h"
 #include "index/metric.h"
@@ -233,6 +234,7 @@ struct LshSegment {
   const LshIndex* index = nullptr;
   const CertifiedCodes* codes = nullptr;
   ScanRows rows;
+  FirstLook first_look;  // of the same rows, for a scan
 };
 
 // Searches each segment for each query, offers what it finds to tops[q] and

@@ -7,14 +7,11 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "index/certified_query.h"
-#include "index/certified_scan.h"
 #include "index/exact_scan.h"
+#include "index/handed_over.h"
 #include "index/lsh.h"
 #include "index/lsh_searcher.h"
-#include "index/shared_threshold.h"
 #include "index/top_k.h"
-#include "index/vectors.h"
 
 namespace coterie {
 
@@ -23,41 +20,18 @@ using internal_lsh::LshSearcher;
 
 namespace {
 
-// Queries that a scan answers faster, with the thresholds found for them.
-struct HandedOver {
-  std::vector<int64_t> queries;
-  std::vector<double> seeds;
-};
-
 bool Scan(const ScanQueries& all, const LshSegment& segment,
           const HandedOver& handed, absl::Span<TopK> tops,
           absl::Span<LshAccount> accounts, absl::FunctionRef<bool()> stop) {
-  std::vector<float> data;
-  std::vector<TopK> found;
-  std::vector<SharedThreshold> shared(handed.queries.size());
-  for (size_t i = 0; i < handed.queries.size(); ++i) {
-    const VectorView query = all.query(handed.queries[i]);
-    data.insert(data.end(), query.begin(), query.end());
-    const TopK& top = tops[static_cast<size_t>(handed.queries[i])];
-    found.emplace_back(top.k(), top.Threshold());
-    shared[i].Lower(handed.seeds[i]);
-  }
-  const ScanQueries queries(
-      all.metric(), {data.data(), static_cast<int64_t>(handed.queries.size()),
-                     all.dimension(), all.dimension()});
-  const CertifiedQueries coded(queries, *segment.codes);
-  std::vector<ScanAccount> scanned(found.size());
-  if (!CertifiedScan(coded, segment.rows, 0, segment.index->size(),
-                     absl::MakeSpan(found), absl::MakeSpan(scanned), stop,
-                     absl::MakeSpan(shared))) {
-    return false;
-  }
+  const ScannedSegment scanned = {segment.codes, segment.first_look,
+                                  segment.rows, segment.index->size()};
+  std::vector<ScanAccount> found;
+  if (!handed.Scan(all, {&scanned, 1}, tops, &found, stop)) return false;
   for (size_t i = 0; i < found.size(); ++i) {
-    const size_t q = static_cast<size_t>(handed.queries[i]);
-    for (const Neighbor& n : found[i].TakeSorted()) tops[q].Offer(n);
-    accounts[q].evaluated += scanned[i].evaluated;
-    accounts[q].ruled_out += scanned[i].ruled_out;
-    accounts[q].scanned = true;
+    LshAccount& account = accounts[static_cast<size_t>(handed.queries()[i])];
+    account.evaluated += found[i].evaluated;
+    account.ruled_out += found[i].ruled_out;
+    account.scanned = true;
   }
   return true;
 }
@@ -83,14 +57,13 @@ bool LshSearch(const ScanQueries& queries,
         case LshSearcher::Outcome::kStopped:
           return false;
         case LshSearcher::Outcome::kScan:
-          handed.queries.push_back(q);
-          handed.seeds.push_back(seed);
+          handed.Add(q, seed);
           break;
         case LshSearcher::Outcome::kDone:
           break;
       }
     }
-    if (!handed.queries.empty() &&
+    if (!handed.empty() &&
         !Scan(queries, segment, handed, tops, accounts, stop)) {
       return false;
     }

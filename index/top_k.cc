@@ -14,6 +14,9 @@
 namespace coterie {
 namespace {
 
+// Neighbours that room is made for at once: most searches want no more.
+constexpr int64_t kAtFirst = 16;
+
 // One list, ready to merge: sorted and free of NaN.
 class SortedList {
  public:
@@ -59,6 +62,8 @@ void TopK::Restrict(double bound) {
 void TopK::Offer(Neighbor candidate) {
   if (!(candidate.distance <= threshold_)) return;  // NaN leaves here too
   if (size() < k_) {
+    if (heap_.empty())
+      heap_.reserve(static_cast<size_t>(std::min(k_, kAtFirst)));
     heap_.push_back(candidate);
     std::push_heap(heap_.begin(), heap_.end(), NeighborLess);
   } else {

@@ -56,7 +56,7 @@ bool TreeSearch(const ScanQueries& queries,
   }
   std::vector<CellSegment> cells;
   for (const TreeSegment& s : segments) {
-    cells.push_back({s.tree->cells(), s.codes, s.rows});
+    cells.push_back({s.tree->cells(), s.codes, s.rows, s.first_look});
   }
   return CellTreeSearch(queries, cells, limits, tops, accounts, stop);
 }

@@ -21,6 +21,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "index/certified_codes.h"
+#include "index/certified_scan.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/top_k.h"
@@ -62,6 +63,7 @@ struct TreeSegment {
   const Tree* tree = nullptr;
   ScanRows rows;
   const CertifiedCodes* codes = nullptr;  // of the rows, if tree->needs_codes()
+  FirstLook first_look;                   // of the same, for a scan
 };
 
 // As BoxTreeSearch or CellTreeSearch. REQUIRES: as there; all segments have the

@@ -41,6 +41,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kStopBytes = 256 << 10;
 constexpr int64_t kFanOut = BoxTree::kFanOut;
 constexpr int64_t kLeafRows = BoxTree::kLeafRows;
+constexpr size_t kFramesAtFirst = 32;
 
 // The least of 16 keys; there is no NaN among them.
 float Least(const float* keys) {
@@ -103,6 +104,10 @@ class BoxSearch {
         kernels_(ActiveLaneKernels()),
         dot_(queries.metric() == Metric::kInnerProduct),
         unit_(static_cast<size_t>(queries.dimension())) {
+    // As deep as most searches go: a lone query of few dimensions takes no
+    // longer than a few allocations.
+    frames_.reserve(kFramesAtFirst);
+    heap_.reserve(kFramesAtFirst);
     for (const BoxSegment& s : segments) {
       live_rows_ += CountLive(s.rows.live, 0, s.tree->size());
       max_norm_ = std::max(max_norm_, s.tree->max_norm_);

@@ -31,6 +31,7 @@
 #include "absl/types/span.h"
 #include "index/certified_codes.h"
 #include "index/certified_memory.h"
+#include "index/certified_scan.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/top_k.h"
@@ -126,6 +127,7 @@ struct CellSegment {
   const CellTree* tree = nullptr;
   const CertifiedCodes* codes = nullptr;
   ScanRows rows;
+  FirstLook first_look;  // of the same rows
 };
 
 // Searches all segments for each query, offers what may be near to tops[q] and

@@ -19,10 +19,10 @@
 #include "index/certified_dispatch.h"
 #include "index/certified_kernels.h"
 #include "index/certified_query.h"
-#include "index/certified_scan.h"
 #include "index/certified_threshold.h"
 #include "index/distance.h"
 #include "index/exact_scan.h"
+#include "index/handed_over.h"
 #include "index/metric.h"
 #include "index/shared_threshold.h"
 #include "index/top_k.h"
@@ -427,41 +427,20 @@ class CellSearch {
 
 namespace {
 
-// Queries that a scan answers faster, with the thresholds found for them.
-struct HandedOver {
-  std::vector<int64_t> queries;
-  std::vector<double> seeds;
-};
-
 bool Scan(const ScanQueries& all, absl::Span<const CellSegment> segments,
           const HandedOver& handed, absl::Span<TopK> tops,
           absl::Span<TreeAccount> accounts, absl::FunctionRef<bool()> stop) {
-  std::vector<float> data;
-  std::vector<TopK> found;
-  std::vector<SharedThreshold> shared(handed.queries.size());
-  for (size_t i = 0; i < shared.size(); ++i) shared[i].Lower(handed.seeds[i]);
-  for (int64_t q : handed.queries) {
-    data.insert(data.end(), all.query(q).begin(), all.query(q).end());
-    const TopK& top = tops[static_cast<size_t>(q)];
-    found.emplace_back(top.k(), top.Threshold());
-  }
-  const ScanQueries queries(
-      all.metric(), {data.data(), static_cast<int64_t>(handed.queries.size()),
-                     all.dimension(), all.dimension()});
-  std::vector<ScanAccount> scanned(found.size());
+  std::vector<ScannedSegment> scanned;
   for (const CellSegment& s : segments) {
-    const CertifiedQueries coded(queries, *s.codes);
-    if (!CertifiedScan(coded, s.rows, 0, s.tree->size(), absl::MakeSpan(found),
-                       absl::MakeSpan(scanned), stop, absl::MakeSpan(shared))) {
-      return false;
-    }
+    scanned.push_back({s.codes, s.first_look, s.rows, s.tree->size()});
   }
+  std::vector<ScanAccount> found;
+  if (!handed.Scan(all, scanned, tops, &found, stop)) return false;
   for (size_t i = 0; i < found.size(); ++i) {
-    const size_t q = static_cast<size_t>(handed.queries[i]);
-    for (const Neighbor& n : found[i].TakeSorted()) tops[q].Offer(n);
-    accounts[q].evaluated += scanned[i].evaluated;
-    accounts[q].ruled_out += scanned[i].ruled_out;
-    accounts[q].scanned = true;
+    TreeAccount& account = accounts[static_cast<size_t>(handed.queries()[i])];
+    account.evaluated += found[i].evaluated;
+    account.ruled_out += found[i].ruled_out;
+    account.scanned = true;
   }
   return true;
 }
@@ -486,14 +465,13 @@ bool CellTreeSearch(const ScanQueries& queries,
       case CellSearch::Outcome::kStopped:
         return false;
       case CellSearch::Outcome::kScan:
-        handed.queries.push_back(q);
-        handed.seeds.push_back(seed);
+        handed.Add(q, seed);
         break;
       case CellSearch::Outcome::kDone:
         break;
     }
   }
-  return handed.queries.empty() ||
+  return handed.empty() ||
          Scan(queries, segments, handed, tops, accounts, stop);
 }
 

@@ -133,7 +133,8 @@ absl::Status IndexSearch::SearchTrees(int64_t first, const ScanQueries& queries,
   std::vector<TreeSegment> segments;
   for (const Piece& piece : pieces_) {
     segments.push_back({piece.index->tree(), piece.segment.Scannable(),
-                        piece.segment.view->segment()->codes()});
+                        piece.segment.view->segment()->codes(),
+                        piece.segment.view->segment()->first_look()});
   }
   TreeLimits limits;
   limits.epsilon = strategy.epsilon;
@@ -167,7 +168,8 @@ absl::Status IndexSearch::SearchHashes(int64_t first,
     segments.push_back(
         {piece.index->lsh(),
          piece.index->codes(piece.segment.view->segment()->codes()),
-         piece.segment.Scannable()});
+         piece.segment.Scannable(),
+         piece.segment.view->segment()->first_look()});
   }
   LshLimits limits;
   limits.target_recall = TargetOr(strategy.target_recall);
@@ -194,7 +196,8 @@ absl::Status IndexSearch::SearchFaiss(int64_t first, const ScanQueries& queries,
     segments.push_back(
         {piece.index->faiss(),
          piece.index->codes(piece.segment.view->segment()->codes()),
-         piece.segment.Scannable()});
+         piece.segment.Scannable(),
+         piece.segment.view->segment()->first_look()});
   }
   FaissLimits limits;
   limits.target_recall = TargetOr(strategy.target_recall);

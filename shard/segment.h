@@ -31,6 +31,7 @@
 #include "index/certified_codes.h"
 #include "index/certified_head.h"
 #include "index/certified_plane.h"
+#include "index/certified_scan.h"
 #include "index/exact_scan.h"
 #include "index/metric.h"
 #include "index/vectors.h"
@@ -125,6 +126,7 @@ class Segment {
   // both null if the codes are.
   const CertifiedPlane* plane() const { return plane_.get(); }
   const CertifiedHead* head() const { return head_.get(); }
+  FirstLook first_look() const { return {plane(), head()}; }
 
   // Structures over the rows, that come when they are built. Of use only if
   // sealed.
