@@ -21,8 +21,6 @@ constexpr double kCellFactor = 1.5;
 // A search that ends in a scan.
 constexpr double kHandOver = 1.05;
 
-// A row that is read alone costs as much as so many in a scan.
-constexpr double kRowsGathered = 24;
 constexpr double kTableSeconds = 1e-6;  // to hash a query for one table
 
 // Costs of one segment.
@@ -36,14 +34,16 @@ class Costs {
   double Scan(const PlanSegment& segment) const {
     const auto rows = static_cast<double>(segment.rows);
     if (!segment.coded) {
-      return rows * question_.admitted * 4 * d_ * rates_.float_byte;
+      return segment.scales.scan * rows * question_.admitted * 4 * d_ *
+             rates_.float_byte;
     }
     // The first query of a batch pays for the reading.
+    const double alone = segment.scales.scan * rates_.code_byte;
+    const double each = std::min(alone, rates_.code_byte_batch);
     const double byte =
-        rates_.code_byte_batch + (rates_.code_byte - rates_.code_byte_batch) /
-                                     static_cast<double>(question_.queries);
-    return rows * std::min(1.0, kRowsGathered * question_.admitted) * (d_ + 8) *
-           byte;
+        each + (alone - each) / static_cast<double>(question_.queries);
+    return rows * std::min(1.0, double{kRowsGathered} * question_.admitted) *
+           (d_ + 8) * byte;
   }
 
   double OfTree(const PlanSegment& segment) const {
@@ -56,7 +56,8 @@ class Costs {
             ? segment.faiss->EffortFor(K(), question_.target_recall)
             : std::nullopt;
     if (!effort.has_value()) return kHandOver * Scan(segment);
-    return segment.faiss->Work(*effort) * rates_.faiss_component;
+    return segment.scales.faiss * segment.faiss->Work(*effort) *
+           rates_.faiss_component;
   }
 
   double OfLsh(const PlanSegment& segment) const {
@@ -65,8 +66,9 @@ class Costs {
     // What is met is met by each query alone.
     const double alone =
         static_cast<double>(segment.rows) * (d_ + 8) * rates_.code_byte;
-    return scans * alone +
-           static_cast<double>(segment.lsh->tables()) * kTableSeconds;
+    return segment.scales.lsh *
+           (scans * alone +
+            static_cast<double>(segment.lsh->tables()) * kTableSeconds);
   }
 
  private:
@@ -75,7 +77,7 @@ class Costs {
   }
 
   double Boxes(const PlanSegment& segment) const {
-    return segment.tree->boxes()->Leaves(K()) *
+    return segment.scales.tree * segment.tree->boxes()->Leaves(K()) *
            (kLeafSeconds + static_cast<double>(BoxTree::kLeafRows) * 4 * d_ *
                                rates_.float_byte);
   }
@@ -88,8 +90,9 @@ class Costs {
     if (share >= 1) return kHandOver * Scan(segment);
     const double means =
         static_cast<double>(tree.cells()) * 4 * d_ * rates_.float_byte;
-    return means + kCellFactor * share * static_cast<double>(segment.rows) *
-                       (d_ + 8) * rates_.code_byte;
+    return segment.scales.tree *
+           (means + kCellFactor * share * static_cast<double>(segment.rows) *
+                        (d_ + 8) * rates_.code_byte);
   }
 
   const PlanQuestion& question_;

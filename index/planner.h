@@ -9,8 +9,10 @@
 // the codes that cells need for the target (CellTree::Budget), what LSH meets
 // and how often it ends in a scan (LshIndex::CostFor), what FAISS compares
 // (FaissIndex::Work). A scan reads all codes; in company it reads them once for
-// several queries, and where a filter leaves less than one row in 24, it reads
-// these alone.
+// several queries, and where a filter leaves few rows (GatherPays), it reads
+// these alone. What no count tells, a segment's scales do: what a few searches
+// of it took over what is predicted for them. A first look at less than the
+// codes is in the scale of the scan, misses of the cache in that of a tree.
 
 #ifndef COTERIE_INDEX_PLANNER_H_
 #define COTERIE_INDEX_PLANNER_H_
@@ -34,6 +36,25 @@ struct SearchRates {
   double faiss_component = 0;  // compared by FAISS, one of a row's
 };
 
+// A row that is read alone costs as much as the codes of so many in a scan:
+// measured, 16 if there is one query, 25 if there are many (docs/adr/0021).
+inline constexpr int64_t kRowsGathered = 24;
+
+// Whether to read the vectors of `count` of `rows` rows one by one rather than
+// the codes of all.
+inline bool GatherPays(int64_t count, int64_t rows) {
+  return count * kRowsGathered < rows;
+}
+
+// Seconds that searches of a segment take, alone, over what is predicted with
+// scales of 1.
+struct PlanScales {
+  double scan = 1;
+  double tree = 1;
+  double lsh = 1;
+  double faiss = 1;
+};
+
 struct PlanQuestion {
   int64_t dimension = 0;
   int64_t queries = 1;
@@ -50,6 +71,7 @@ struct PlanSegment {
   const Tree* tree = nullptr;     // null: none
   const LshIndex* lsh = nullptr;  // null: none
   const FaissIndex* faiss = nullptr;
+  PlanScales scales;
 };
 
 struct Plan {

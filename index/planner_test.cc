@@ -83,6 +83,26 @@ TEST(ChoosePlan, InCompanyAScanCostsLess) {
   EXPECT_NEAR(many, alone / 4, alone / 100);
 }
 
+TEST(ChoosePlan, PredictsAsMuchMoreAsASegmentsSearchesTook) {
+  Indexed low(2, 5000);
+  const Plan plan = PlanFor({2, 1, 10, 1}, {low.segment});
+  low.segment.scales = {0.5, 3, 1, 1};
+  const Plan scaled = PlanFor({2, 1, 10, 1}, {low.segment});
+  EXPECT_NEAR(scaled.scan_seconds, plan.scan_seconds / 2, 1e-12);
+  EXPECT_NEAR(scaled.tree_seconds, plan.tree_seconds * 3, 1e-12);
+  // What is left to a scan costs what the scan does.
+  Indexed high(24, 8192);
+  high.segment.lsh = nullptr;
+  const Plan exact = PlanFor({24, 1, 10, 1}, {high.segment});
+  const Plan company = PlanFor({24, 1000, 10, 1}, {high.segment});
+  high.segment.scales = {0.5, 7, 1, 1};
+  EXPECT_NEAR(PlanFor({24, 1, 10, 1}, {high.segment}).tree_seconds,
+              exact.tree_seconds / 2, 1e-12);
+  // A first look is for a query that is alone.
+  EXPECT_NEAR(PlanFor({24, 1000, 10, 1}, {high.segment}).scan_seconds,
+              company.scan_seconds, company.scan_seconds / 100);
+}
+
 TEST(ChoosePlan, BoxesAreForLowDimensionsEvenIfExact) {
   Indexed low(2, 5000);
   // As if it were larger.

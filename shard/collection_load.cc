@@ -13,6 +13,7 @@
 #include "api/placement.h"
 #include "index/metric.h"
 #include "shard/log_codec.h"
+#include "shard/plan_scales.h"
 #include "shard/segment.h"
 
 namespace coterie {
@@ -254,6 +255,7 @@ void AdoptIndexes(const CollectionState& state, SegmentFolder* folder,
       auto index = folder->OpenIndex(*segment->file(), spec.kind);
       if (index.ok()) {
         (*index)->MakeCodes(segment->rows(segment->size()), segment->codes());
+        (*index)->SetScales(MeasureScales(*segment, **index));
         segment->indexes().Set(*std::move(index));
       } else if (!absl::IsNotFound(index.status())) {
         warnings->push_back(absl::StrCat(

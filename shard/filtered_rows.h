@@ -51,13 +51,6 @@ struct FilteredSegment {
   }
 };
 
-// Whether to read the vectors of `count` of `rows` rows one by one rather than
-// the codes of all: measured, a vector read so costs as much as the codes of 16
-// rows if there is one query, of 25 if there are many (ADR 21).
-inline bool GatherPays(int64_t count, int64_t rows) {
-  return count * 24 < rows;
-}
-
 // The segments of a snapshot; `filtered`, of the same, may be null.
 std::vector<FilteredSegment> SegmentsOf(const CollectionSnapshot& snapshot,
                                         const FilteredRows* filtered);

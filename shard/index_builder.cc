@@ -13,6 +13,7 @@
 #include "index/faiss_index.h"
 #include "index/lsh.h"
 #include "index/tree.h"
+#include "shard/plan_scales.h"
 
 namespace coterie {
 namespace {
@@ -213,6 +214,7 @@ void IndexBuilder::Finish(const Partition::MissingIndex& missing,
                           std::shared_ptr<SegmentIndex> index) {
   const Segment& segment = *missing.segment;
   index->MakeCodes(segment.rows(segment.size()), segment.codes());
+  index->SetScales(MeasureScales(segment, *index));
   segment.indexes().Set(index);
   Save(missing.segment, std::move(index));
   // One that was merged away meanwhile may have lost its files before.
@@ -306,7 +308,9 @@ absl::StatusOr<std::shared_ptr<Segment>> IndexBuilder::Relaid(
   tree.Train(
       {segment->rows(n), segment->ids(), segment->squared_norms(), nullptr},
       segment->codes(), OneByOne);
-  segment->indexes().Set(std::make_shared<const SegmentIndex>(std::move(tree)));
+  auto index = std::make_shared<SegmentIndex>(std::move(tree));
+  index->SetScales(MeasureScales(*segment, *index));
+  segment->indexes().Set(std::move(index));
   return segment;
 }
 

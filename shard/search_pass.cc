@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "index/certified_codes.h"
 #include "index/code_simd.h"
+#include "index/planner.h"
 #include "index/simd.h"
 
 namespace coterie {

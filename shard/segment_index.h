@@ -1,8 +1,8 @@
 // Structures over the rows of one sealed segment, by which a search reads few
 // of them; and their files, beside that of the segment.
 //
-// A SegmentIndex is immutable but for MakeCodes, SegmentIndexes are
-// thread-safe, the functions are stateless.
+// A SegmentIndex is immutable but for MakeCodes and SetScales, SegmentIndexes
+// are thread-safe, the functions are stateless.
 //
 // Layout of a file, numbers little-endian: a header of one page, then the
 // arrays of which the structure consists, each from the next page on. Header:
@@ -34,6 +34,7 @@
 #include "index/faiss_index.h"
 #include "index/lsh.h"
 #include "index/metric.h"
+#include "index/planner.h"
 #include "index/tree.h"
 #include "shard/segment_disk.h"
 #include "shard/segment_file.h"
@@ -56,6 +57,12 @@ class SegmentIndex {
     return own_codes_ != nullptr ? own_codes_.get() : segment_codes;
   }
 
+  // How its searches and scans of the segment compare with what is predicted,
+  // on this machine (shard/plan_scales.h); scales of other kinds are 1. Before
+  // anybody else has it.
+  void SetScales(const PlanScales& scales) { scales_ = scales; }
+  const PlanScales& scales() const { return scales_; }
+
   IndexKind kind() const;
   // The one that it is; the others are null.
   const Tree* tree() const { return std::get_if<Tree>(&structure_); }
@@ -71,6 +78,7 @@ class SegmentIndex {
  private:
   std::variant<Tree, LshIndex, FaissIndex> structure_;
   std::unique_ptr<const CertifiedCodes> own_codes_;
+  PlanScales scales_;
 };
 
 // Those of one segment: none at first.

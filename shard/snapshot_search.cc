@@ -188,9 +188,22 @@ Way WayOfAuto(const SearchRequest& request, double target_recall,
     const auto tree = segment.indexes().Get(IndexKind::kTree);
     const auto lsh = segment.indexes().Get(IndexKind::kLsh);
     const auto faiss = segment.indexes().Get(IndexKind::kFaiss);
-    if (tree != nullptr) planned.tree = tree->tree();
-    if (lsh != nullptr) planned.lsh = lsh->lsh();
-    if (faiss != nullptr) planned.faiss = faiss->faiss();
+    PlanScales& scales = planned.scales;
+    if (tree != nullptr) {
+      planned.tree = tree->tree();
+      scales.tree = tree->scales().tree;
+      scales.scan = tree->scales().scan;
+    }
+    if (lsh != nullptr) {
+      planned.lsh = lsh->lsh();
+      scales.lsh = lsh->scales().lsh;
+      scales.scan = lsh->scales().scan;
+    }
+    if (faiss != nullptr) {
+      planned.faiss = faiss->faiss();
+      scales.faiss = faiss->scales().faiss;
+      scales.scan = faiss->scales().scan;
+    }
     indexes.insert(indexes.end(), {tree, lsh, faiss});
   }
   PlanQuestion question;
