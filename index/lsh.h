@@ -46,8 +46,9 @@
 namespace coterie {
 
 namespace internal_lsh {
+class LshProbes;
 class LshSearcher;
-}
+}  // namespace internal_lsh
 
 // When to stop: once the expected share of the k nearest that was met is
 // `target`, or so many rows were met.
@@ -145,6 +146,7 @@ class LshIndex {
   double CostFor(double k, double share) const;
 
  private:
+  friend class internal_lsh::LshProbes;
   friend class internal_lsh::LshSearcher;
   class Trainer;
   template <typename T>
@@ -193,7 +195,7 @@ class LshIndex {
   float max_norm_ = 0;
   std::vector<float> centre_;
   std::vector<float> shells_;
-  std::vector<uint32_t> directory_;
+  Array<uint32_t> directory_;
   Array<uint32_t> rows_;
   Array<uint64_t> sketches_;
 

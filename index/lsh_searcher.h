@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "index/lsh.h"
 #include "index/lsh_collision.h"
 #include "index/lsh_dispatch.h"
+#include "index/lsh_probes.h"
 #include "index/lsh_rotate.h"
 #include "index/metric.h"
 #include "index/top_k.h"
@@ -32,10 +32,6 @@ inline constexpr int64_t kStopBytes = 256 << 10;
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Near misses of one hash that are probed.
-inline constexpr int64_t kMostAlternatives = 24;
-// Hashes of a bucket's number: 24 bits in codes of 5 or more.
-inline constexpr int64_t kMostHashes = 5;
 // Candidates that wait while memory is asked for them.
 inline constexpr size_t kBatch = 32;
 // The angles of so many parts of the k nearest are told apart.
@@ -44,23 +40,6 @@ inline constexpr int64_t kParts = 4;
 // neighbour in 160 is lost.
 inline constexpr double kSketchDeviations = 2.5;
 inline constexpr double kSketchLoss = 0.0062;
-
-// A code near the query's own and how far its coordinate lies below.
-struct Alternative {
-  float gap = 0;
-  uint32_t code = 0;
-};
-
-// A bucket to read: which alternative of each hash of a table.
-struct Probe {
-  float score = 0;  // sum of squared gaps
-  int32_t table = 0;
-  uint8_t ranks[kMostHashes] = {};
-
-  friend bool operator>(const Probe& a, const Probe& b) {
-    return a.score != b.score ? a.score > b.score : a.table > b.table;
-  }
-};
 
 // Where a search stood.
 struct LshStep {
@@ -86,10 +65,10 @@ class LshSearcher {
         unasked_bytes_(unasked_bytes),
         live_rows_(CountLive(segment.rows.live, 0, index_.size())),
         hashes_(index_.hashes()),
+        probes_(index_),
         seen_(static_cast<size_t>((index_.size() + 63) / 64), 0),
         direction_(static_cast<size_t>(index_.dims_)),
-        rotated_(static_cast<size_t>(index_.dims_ * kLanes)),
-        alternatives_(static_cast<size_t>(index_.tables_ * index_.hashes())) {}
+        rotated_(static_cast<size_t>(index_.dims_ * kLanes)) {}
 
   // Whether the candidates that it takes, if each probe goes on to find as much
   // as those before, cost less than a scan. That is hopeful: probes get worse.
@@ -185,7 +164,6 @@ class LshSearcher {
     met_.clear();
     waiting_.clear();
     probed_.clear();
-    heap_.clear();
     found_.assign(static_cast<size_t>(index_.tables_ * kParts), 0);
     std::fill_n(missed_, kParts, 1.0);
     std::fill_n(angle_rows_, kParts, CollisionTable::kAngles);
@@ -200,40 +178,10 @@ class LshSearcher {
       const int64_t table = g % index_.table_groups() * kLanes;
       for (int64_t t = table; t < std::min(index_.tables_, table + kLanes);
            ++t) {
-        FillAlternatives(t, hash, rotated_.data() + (t - table));
+        probes_.Fill(t, hash, rotated_.data() + (t - table));
       }
     }
-    for (int64_t t = 0; t < index_.tables_; ++t) {
-      heap_.push_back({0, static_cast<int32_t>(t), {}});
-    }
-  }
-
-  std::vector<Alternative>& Alternatives(int64_t table, int64_t hash) {
-    return alternatives_[static_cast<size_t>(hash * index_.tables_ + table)];
-  }
-
-  // From coordinates that stand kLanes apart.
-  void FillAlternatives(int64_t table, int64_t hash, const float* x) {
-    const int64_t dims = int64_t{1} << (index_.code_bits(hash) - 1);
-    float most = 0;
-    for (int64_t i = 0; i < dims; ++i) {
-      most = std::max(most, std::fabs(x[i * kLanes]));
-    }
-    std::vector<Alternative>& list = Alternatives(table, hash);
-    list.clear();
-    for (int64_t i = 0; i < dims; ++i) {
-      const float gap = most - std::fabs(x[i * kLanes]);
-      if (CollisionTable::GapColumn(gap) == CollisionTable::kGaps) continue;
-      list.push_back(
-          {gap, static_cast<uint32_t>(2 * i) + (x[i * kLanes] < 0 ? 1u : 0u)});
-    }
-    std::sort(list.begin(), list.end(),
-              [](const Alternative& a, const Alternative& b) {
-                return a.gap != b.gap ? a.gap < b.gap : a.code < b.code;
-              });
-    if (static_cast<int64_t>(list.size()) > kMostAlternatives) {
-      list.resize(static_cast<size_t>(kMostAlternatives));
-    }
+    probes_.Start();
   }
 
   // Reads buckets until the answer is good enough or a scan is cheaper.
@@ -244,16 +192,13 @@ class LshSearcher {
       parts.emplace_back((mine.k() * p + kParts - 1) / kParts);
     }
     size_t unfollowed = 0;  // candidates since the thresholds were followed
-    while (!heap_.empty()) {
-      const Probe probe = heap_.front();
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-      heap_.pop_back();
-      PushNext(probe);
+    while (probes_.LookAhead(first_shell_)) {
+      const Awaited next = probes_.Take();
       const size_t before = waiting_.size();
-      Meet(probe);
+      Meet(next);
       unfollowed += waiting_.size() - before;
-      probed_.push_back(probe);
-      for (int64_t p = 0; p < kParts; ++p) Credit(probe, p);
+      probed_.push_back(next.probe);
+      for (int64_t p = 0; p < kParts; ++p) Credit(next.probe, p);
       const bool enough = Missed() <= 1 - rule_.target ||
                           static_cast<int64_t>(met_.size()) >= rule_.most;
       if (trace_ != nullptr) {
@@ -288,37 +233,11 @@ class LshSearcher {
     return sum / kParts + kSketchLoss;
   }
 
-  // Each tuple of ranks is made once: from the one with its last rank, if not
-  // 0, one less.
-  void PushNext(const Probe& probe) {
-    int64_t last = hashes_ - 1;
-    while (last > 0 && probe.ranks[last] == 0) --last;
-    for (int64_t h = last; h < hashes_; ++h) {
-      const std::vector<Alternative>& list = Alternatives(probe.table, h);
-      const size_t rank = probe.ranks[h];
-      if (rank + 1 >= list.size()) continue;
-      Probe next = probe;
-      ++next.ranks[h];
-      next.score += list[rank + 1].gap * list[rank + 1].gap -
-                    list[rank].gap * list[rank].gap;
-      heap_.push_back(next);
-      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
-    }
-  }
-
   // Notes the rows of the bucket that were not met before.
-  void Meet(const Probe& probe) {
-    int64_t bucket = 0;
-    for (int64_t h = 0; h < hashes_; ++h) {
-      bucket = bucket << index_.code_bits(h) |
-               Alternatives(probe.table, h)[probe.ranks[h]].code;
-    }
-    const uint32_t* directory = index_.directory_.data() +
-                                probe.table * index_.directory_size() +
-                                bucket * index_.shells();
-    const uint32_t* rows = index_.rows_.data() + probe.table * index_.n_;
-    for (uint32_t i = directory[first_shell_]; i < directory[last_shell_ + 1];
-         ++i) {
+  void Meet(const Awaited& awaited) {
+    const uint32_t* const rows = probes_.RowsOf(awaited.probe);
+    for (uint32_t i = awaited.shells[first_shell_];
+         i < awaited.shells[last_shell_ + 1]; ++i) {
       const uint32_t row = rows[i];
       const uint64_t bit = uint64_t{1} << (row % 64);
       if (seen_[row / 64] & bit) continue;
@@ -444,7 +363,7 @@ class LshSearcher {
     if (row == CollisionTable::kAngles) return;
     double p = 1;
     for (int64_t h = 0; h < hashes_; ++h) {
-      const float gap = Alternatives(probe.table, h)[probe.ranks[h]].gap;
+      const float gap = probes_.Of(probe, h).gap;
       p *= static_cast<double>(index_.collisions_[static_cast<size_t>(h)]->At(
           row, CollisionTable::GapColumn(gap)));
     }
@@ -463,10 +382,10 @@ class LshSearcher {
   int64_t& unasked_bytes_;
   const int64_t live_rows_;
   const int64_t hashes_;
+  LshProbes probes_;
   std::vector<uint64_t> seen_;  // all zero between queries
   std::vector<float> direction_;
   LshIndex::Array<float> rotated_;
-  std::vector<std::vector<Alternative>> alternatives_;
 
   int64_t query_ = 0;
   LshRule rule_;
@@ -478,7 +397,6 @@ class LshSearcher {
   int64_t evaluated_ = 0;
   std::vector<uint32_t> met_;      // distinct rows of the buckets read
   std::vector<uint32_t> waiting_;  // those to look at
-  std::vector<Probe> heap_;
   std::vector<Probe> probed_;
   // By part of the k nearest: the angle of its farthest, the probability that
   // a row at that angle was met in each table (found_), and in none.
