@@ -14,10 +14,13 @@
 #include "absl/numeric/bits.h"
 #include "absl/types/span.h"
 #include "index/certified_bound.h"
+#include "index/certified_chunk.h"
 #include "index/certified_codes.h"
 #include "index/certified_dispatch.h"
+#include "index/certified_guess.h"
 #include "index/certified_head.h"
 #include "index/certified_kernels.h"
+#include "index/certified_look.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
 #include "index/certified_slack.h"
@@ -30,11 +33,14 @@ namespace coterie {
 
 using internal_certified::BatchKernel;
 using internal_certified::BatchKernelFor;
+using internal_certified::CodeChunk;
+using internal_certified::CodeChunks;
 using internal_certified::CodeHit;
 using internal_certified::CodeTile;
 using internal_certified::FineKernel;
 using internal_certified::FineKernelFor;
 using internal_certified::kTileQueries;
+using internal_certified::LookJudge;
 using internal_certified::PlaneKernel;
 using internal_certified::PlaneKernelFor;
 using internal_certified::PlaneTile;
@@ -61,23 +67,18 @@ constexpr int64_t kCutPanels = 4;
 
 static_assert(kGroupRows == internal_certified::kGroupRows);
 
-// Rows of one panel, from a multiple of kGroupRows on.
-struct Chunk {
-  int64_t row = 0;
-  int64_t groups = 0;
-  uint64_t live[kPanelGroups];
-};
-
 }  // namespace
 
 class CertifiedScanner::Impl {
  public:
   Impl(const CertifiedQueries& queries, const ScanRows& rows,
        absl::Span<TopK> tops, absl::Span<SharedThreshold> shared,
-       const CertifiedPlane* plane, const CertifiedHeadQuery* head)
+       const CertifiedPlane* plane, const CertifiedHeadQuery* head,
+       absl::Span<GuessedThreshold> guesses)
       : queries_(queries),
         codes_(queries.codes()),
         rows_(rows),
+        chunks_(rows_, codes_),
         batch_(BatchKernelFor(queries.kernel())),
         fine_(FineKernelFor(queries.kernel())),
         fine_queries_(queries.depth() == CertifiedQueries::Depth::kFine),
@@ -90,6 +91,7 @@ class CertifiedScanner::Impl {
                   ? head
                   : nullptr),
         tile_queries_(fine_queries_ ? 1 : kTileQueries),
+        left_(tops.size()),
         scanned_(tops.size()),
         quads_(queries.size() > 0 ? queries.quads(0) : nullptr),
         starts_(queries.size() > 0 ? queries.starts(0) : nullptr),
@@ -101,7 +103,8 @@ class CertifiedScanner::Impl {
     for (size_t q = 0; q < tops.size(); ++q) {
       thresholds_.emplace_back(queries, static_cast<int64_t>(q), rows_,
                                shared.empty() ? nullptr : &shared[q], tops[q],
-                               plane_, head_);
+                               plane_, head_,
+                               guesses.empty() ? nullptr : &guesses[q]);
       scanned_[q] = static_cast<int64_t>(q);
     }
     ChooseChunk();
@@ -111,8 +114,8 @@ class CertifiedScanner::Impl {
   // False if stopped.
   bool Scan(int64_t begin, int64_t end, absl::FunctionRef<bool()> stop) {
     assert(0 <= begin && begin <= end && end <= rows_.rows.n);
-    const Stop stopped{this, stop};
-    if (AskStop(kStopBytes, stop)) return false;
+    const Stop stopped{&unasked_bytes_, stop};
+    if (stopped(kStopBytes)) return false;
     if (packed_is_stale_) Pack();
     for (size_t i = 0; i == 0 || i < scanned_.size(); i += kCompany) {
       const size_t last = std::min(i + kCompany, scanned_.size());
@@ -125,17 +128,37 @@ class CertifiedScanner::Impl {
     const auto at = std::find(scanned_.begin(), scanned_.end(), query);
     if (at == scanned_.end()) return;
     scanned_.erase(at);
+    left_[static_cast<size_t>(query)] = true;
     packed_is_stale_ = true;
   }
 
-  bool Finish(absl::Span<ScanAccount> accounts,
-              absl::FunctionRef<bool()> stop) {
-    const Stop stopped{this, stop};
+  void CountWithin() {
     for (const int64_t query : scanned_) {
-      const auto q = static_cast<size_t>(query);
-      if (!thresholds_[q].Rescore(stopped)) return false;
-      accounts[q].evaluated += thresholds_[q].evaluated();
-      accounts[q].ruled_out += live_rows_ - thresholds_[q].evaluated();
+      thresholds_[static_cast<size_t>(query)].CountWithin();
+    }
+  }
+
+  bool Finish(absl::Span<CertifiedScanner* const> others, int64_t first,
+              int64_t count, absl::Span<ScanAccount> accounts,
+              absl::FunctionRef<bool()> stop) {
+    int64_t unasked_bytes = 0;
+    const Stop stopped{&unasked_bytes, stop};
+    for (auto q = static_cast<size_t>(first);
+         q < static_cast<size_t>(first + count); ++q) {
+      QueryThreshold& mine = thresholds_[q];
+      if (left_[q] || mine.failed()) continue;
+      int64_t live_rows = live_rows_;
+      int64_t evaluated = 0;
+      for (CertifiedScanner* other : others) {
+        QueryThreshold& its = other->impl_->thresholds_[q];
+        live_rows += other->impl_->live_rows_;
+        evaluated += its.evaluated();
+        mine.Absorb(its);
+      }
+      if (!mine.Rescore(stopped)) return false;
+      evaluated += mine.evaluated();
+      accounts[q].evaluated += evaluated;
+      accounts[q].ruled_out += live_rows - evaluated;
     }
     return true;
   }
@@ -149,17 +172,15 @@ class CertifiedScanner::Impl {
 
   // Told the bytes read, asks when they are many.
   struct Stop {
-    Impl* impl;
+    int64_t* unasked_bytes;
     absl::FunctionRef<bool()> ask;
-    bool operator()(int64_t bytes) const { return impl->AskStop(bytes, ask); }
+    bool operator()(int64_t bytes) const {
+      *unasked_bytes += bytes;
+      if (*unasked_bytes < kStopBytes) return false;
+      *unasked_bytes = 0;
+      return ask();
+    }
   };
-
-  bool AskStop(int64_t bytes, absl::FunctionRef<bool()> stop) {
-    unasked_bytes_ += bytes;
-    if (unasked_bytes_ < kStopBytes) return false;
-    unasked_bytes_ = 0;
-    return stop();
-  }
 
   void MergePanels() {
     const int64_t count = (codes_.size() + kPanelRows - 1) / kPanelRows;
@@ -192,11 +213,12 @@ class CertifiedScanner::Impl {
   bool ScanFor(size_t first, size_t last, int64_t begin, int64_t end,
                const Stop& stop) {
     int64_t groups = FirstGroups(first, last);
-    Chunk chunk;
+    CodeChunk chunk;
     int64_t live_rows = 0;
-    for (int64_t row = FirstLive(begin / kGroupRows * kGroupRows, end);
-         row < end; row = FirstLive(row + chunk.groups * kGroupRows, end)) {
-      live_rows += FillChunk(row, groups, begin, end, chunk);
+    for (int64_t row = chunks_.FirstLive(begin / kGroupRows * kGroupRows, end);
+         row < end;
+         row = chunks_.FirstLive(row + chunk.groups * kGroupRows, end)) {
+      live_rows += chunks_.Fill(row, groups, begin, end, chunk);
       groups = std::min(2 * groups, max_groups_);
       for (size_t i = first; i < last;
            i += static_cast<size_t>(tile_queries_)) {
@@ -212,7 +234,7 @@ class CertifiedScanner::Impl {
     for (size_t i = first; i < last; ++i) {
       QueryThreshold& t = thresholds_[static_cast<size_t>(scanned_[i])];
       t.Refresh();
-      if (!(t.threshold() < std::numeric_limits<double>::infinity())) return 1;
+      if (!(t.cut() < std::numeric_limits<double>::infinity())) return 1;
     }
     return max_groups_;
   }
@@ -235,44 +257,6 @@ class CertifiedScanner::Impl {
     packed_is_stale_ = false;
   }
 
-  // The first group from `row` on that has a live row, or where it would be
-  // beyond `end`.
-  int64_t FirstLive(int64_t row, int64_t end) const {
-    if (rows_.live == nullptr) return row;
-    while (row < end && rows_.live[row / 64] == 0) row += kGroupRows;
-    return row;
-  }
-
-  // Returns how many rows are live. A chunk ends before a group without any: a
-  // filter may leave few rows, and codes of the others need not be read.
-  int64_t FillChunk(int64_t row, int64_t groups, int64_t begin, int64_t end_row,
-                    Chunk& chunk) {
-    const int64_t panel_end = (row / kPanelRows + 1) * kPanelRows;
-    const int64_t end = std::min(panel_end, end_row);
-    chunk.row = row;
-    chunk.groups = std::min(groups, (end - row + kGroupRows - 1) / kGroupRows);
-    int64_t live_rows = 0;
-    for (int64_t g = 0; g < chunk.groups; ++g) {
-      const int64_t first = row + g * kGroupRows;
-      uint64_t word = ~uint64_t{0};
-      if (rows_.live != nullptr) word = rows_.live[first / 64];
-      if (word == 0 && g > 0) {
-        chunk.groups = g;
-        break;
-      }
-      if (first < begin) word &= ~uint64_t{0} << (begin - first);
-      if (end_row - first < kGroupRows) {
-        word &= ~(~uint64_t{0} << (end_row - first));
-      }
-      live_rows += absl::popcount(word);
-      if (codes_.slack().fault == CertifiedFault::kDeadRowsTestified) {
-        word = ~uint64_t{0} >> std::max<int64_t>(0, first + 64 - end_row);
-      }
-      chunk.live[g] = word;
-    }
-    return live_rows;
-  }
-
   // The cut of the i-th query scanned. Cuts of many queries are shared by
   // several panels, as making them takes time.
   void RefreshCut(size_t i, int64_t chunk_panel) {
@@ -280,11 +264,12 @@ class CertifiedScanner::Impl {
     const int64_t query = scanned_[i];
     QueryThreshold& t = thresholds_[static_cast<size_t>(query)];
     t.Refresh();
-    if (cuts_[i].panel == panel && cuts_[i].threshold == t.threshold()) return;
-    cuts_[i] = {panel, t.threshold()};
+    const double threshold = t.cut();
+    if (cuts_[i].panel == panel && cuts_[i].threshold == threshold) return;
+    cuts_[i] = {panel, threshold};
     const CertifiedCut cut =
         CutFor(codes_, queries_.query(query),
-               panels_[static_cast<size_t>(panel)], t.threshold());
+               panels_[static_cast<size_t>(panel)], threshold);
     cut_a_[i] = cut.a;
     cut_b_[i] = cut.b;
     cut_k_[i] = cut.k;
@@ -292,7 +277,7 @@ class CertifiedScanner::Impl {
 
   // The codes that tile number `index` of a chunk asks for: the first two ask
   // for half of the next chunk each.
-  const uint8_t* Ahead(const Chunk& chunk, int64_t index) const {
+  const uint8_t* Ahead(const CodeChunk& chunk, int64_t index) const {
     if (static_cast<int64_t>(scanned_.size()) <= tile_queries_) return nullptr;
     const int64_t bytes = chunk.groups * kGroupRows * 4 * codes_.quads();
     return codes_.block(chunk.row) + bytes + index % 2 * bytes / 2;
@@ -301,37 +286,20 @@ class CertifiedScanner::Impl {
   // Whether to ask plane or head instead of the codes.
   bool LookFirst(size_t i) {
     if (plane_ == nullptr && head_ == nullptr) return false;
-    if (tiles_without_look_ > 0) {
-      --tiles_without_look_;
-      return false;
-    }
+    if (!look_.Pays()) return false;
     // Without a threshold the plane would let pass every row, with a poor upper
     // bound.
     return head_ != nullptr ||
            cuts_[i].threshold < std::numeric_limits<double>::infinity();
   }
 
-  // What ruled out too little is left aside for a while: rows that it lets pass
-  // cost more than it saves, each the time in which so many bytes of codes are
-  // read. Returns `found`; or -1 if the codes had better be asked at once.
-  int64_t JudgeLook(int64_t found, int64_t bytes_a_hit, int64_t saved) {
-    constexpr int64_t kLongestPause = 8;
-    constexpr int64_t kMostOverSaved = 8;
-    // Soon again at first, as a threshold falls fast while it is young.
-    tiles_without_look_ = pause_ =
-        bytes_a_hit * found > saved
-            ? std::min(std::max<int64_t>(1, 2 * pause_), kLongestPause)
-            : 0;
-    return bytes_a_hit * found > kMostOverSaved * saved ? -1 : found;
-  }
-
-  int64_t ScanHead(const Chunk& chunk) {
+  int64_t ScanHead(const CodeChunk& chunk) {
     const int64_t panel = chunk.row / kPanelRows;
     const CertifiedCodes& codes = head_->head().codes();
     const CertifiedQueries& coded = head_->coded();
     const CertifiedCut cut =
         CutFor(codes, coded.query(0), codes.panel(panel),
-               head_->ThresholdFor(panel, thresholds_[0].threshold()));
+               head_->ThresholdFor(panel, thresholds_[0].cut()));
     const CodeTile tile = {
         .codes = codes.block(chunk.row),
         .groups = chunk.groups,
@@ -349,15 +317,16 @@ class CertifiedScanner::Impl {
     };
     const int64_t found = fine_(tile, coded.low_bits(), hits_.data());
     // Every other time to be re-scored.
-    return JudgeLook(
+    return look_.Judge(
         found, 800 + 8 * codes_.quads(),
         chunk.groups * kGroupRows * 4 * (codes_.quads() - codes.quads()));
   }
 
-  int64_t ScanPlane(const Chunk& chunk, const CodeTile& tile, int64_t query) {
+  int64_t ScanPlane(const CodeChunk& chunk, const CodeTile& tile,
+                    int64_t query) {
     const CertifiedCut cut = CutFor(
         codes_, queries_.query(query), plane_->panel(chunk.row / kPanelRows),
-        thresholds_[static_cast<size_t>(query)].threshold());
+        thresholds_[static_cast<size_t>(query)].cut());
     const PlaneTile half = {
         .lines = plane_->block(chunk.row),
         .groups = chunk.groups,
@@ -373,12 +342,12 @@ class CertifiedScanner::Impl {
         .cut_k = cut.k,
     };
     // Mostly to be re-scored, at a place that memory does not expect.
-    return JudgeLook(plane_kernel_(half, queries_.low_bits(), hits_.data()),
-                     800 + 96 * codes_.quads(),
-                     chunk.groups * kGroupRows * 2 * codes_.quads());
+    return look_.Judge(plane_kernel_(half, queries_.low_bits(), hits_.data()),
+                       800 + 96 * codes_.quads(),
+                       chunk.groups * kGroupRows * 2 * codes_.quads());
   }
 
-  bool ScanTile(const Chunk& chunk, size_t first, size_t last,
+  bool ScanTile(const CodeChunk& chunk, size_t first, size_t last,
                 const Stop& stop) {
     const int64_t count =
         std::min(tile_queries_, static_cast<int64_t>(last - first));
@@ -427,19 +396,20 @@ class CertifiedScanner::Impl {
   const CertifiedQueries& queries_;
   const CertifiedCodes& codes_;
   const ScanRows rows_;
+  const CodeChunks chunks_;
   const BatchKernel batch_;
   const FineKernel fine_;
   const bool fine_queries_;
   const CertifiedPlane* const plane_;
   const PlaneKernel plane_kernel_;
   const CertifiedHeadQuery* const head_;
-  int64_t tiles_without_look_ = 0;  // at plane or head, yet to come
-  int64_t pause_ = 0;               // the last such pause
+  LookJudge look_;  // at plane or head
   const int64_t tile_queries_;
   int64_t max_groups_ = 1;
   int64_t unasked_bytes_ = 0;
   int64_t live_rows_ = 0;
   std::vector<QueryThreshold> thresholds_;  // by query
+  std::vector<bool> left_;                  // by query
   // Queries that have not left. The vectors below go by place in it.
   std::vector<int64_t> scanned_;
   const int32_t* quads_;
@@ -460,15 +430,18 @@ CertifiedScanner::CertifiedScanner(const CertifiedQueries& queries,
                                    const ScanRows& rows, absl::Span<TopK> tops,
                                    absl::Span<SharedThreshold> shared,
                                    const CertifiedPlane* plane,
-                                   const CertifiedHeadQuery* head) {
+                                   const CertifiedHeadQuery* head,
+                                   absl::Span<GuessedThreshold> guesses) {
   assert(static_cast<int64_t>(tops.size()) == queries.size());
   assert(shared.empty() || shared.size() == tops.size());
+  assert(guesses.empty() || guesses.size() == shared.size());
   assert(rows.rows.n == queries.codes().size());
   assert(rows.rows.n <= std::numeric_limits<int32_t>::max());
   assert(head == nullptr ||
          (queries.size() == 1 && head->head().codes().size() == rows.rows.n));
   assert((_mm_getcsr() & 0x8040) == 0);  // DAZ and FTZ
-  impl_ = std::make_unique<Impl>(queries, rows, tops, shared, plane, head);
+  impl_ =
+      std::make_unique<Impl>(queries, rows, tops, shared, plane, head, guesses);
 }
 
 CertifiedScanner::~CertifiedScanner() = default;
@@ -480,9 +453,19 @@ bool CertifiedScanner::Scan(int64_t begin, int64_t end,
 
 void CertifiedScanner::Leave(int64_t query) { impl_->Leave(query); }
 
+void CertifiedScanner::CountWithin() { impl_->CountWithin(); }
+
 bool CertifiedScanner::Finish(absl::Span<ScanAccount> accounts,
                               absl::FunctionRef<bool()> stop) {
-  return impl_->Finish(accounts, stop);
+  return impl_->Finish({}, 0, static_cast<int64_t>(accounts.size()), accounts,
+                       stop);
+}
+
+bool CertifiedScanner::FinishWith(absl::Span<CertifiedScanner* const> others,
+                                  int64_t first, int64_t count,
+                                  absl::Span<ScanAccount> accounts,
+                                  absl::FunctionRef<bool()> stop) {
+  return impl_->Finish(others, first, count, accounts, stop);
 }
 
 bool CertifiedScan(const CertifiedQueries& queries, const ScanRows& rows,

@@ -24,6 +24,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "index/certified_guess.h"
 #include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
@@ -48,14 +49,16 @@ class CertifiedScanner {
   // a query lower together; `plane`, null or of the same codes, is asked
   // instead of the codes where that pays: by a fine query, once it has a
   // threshold. `head`, null or the only query, which is fine, against a head of
-  // the same rows, is asked instead of both. All must outlive the scanner, and
-  // tops stay in place. REQUIRES: as ExactScan, and fewer than 2^31 rows.
-  // O(queries) memory.
+  // the same rows, is asked instead of both. `guesses`, empty or one a query,
+  // are used while they are open; they need `shared`. All must outlive the
+  // scanner, and tops stay in place. REQUIRES: as ExactScan, and fewer than
+  // 2^31 rows. O(queries) memory.
   CertifiedScanner(const CertifiedQueries& queries, const ScanRows& rows,
                    absl::Span<TopK> tops,
                    absl::Span<SharedThreshold> shared = {},
                    const CertifiedPlane* plane = nullptr,
-                   const CertifiedHeadQuery* head = nullptr);
+                   const CertifiedHeadQuery* head = nullptr,
+                   absl::Span<GuessedThreshold> guesses = {});
   ~CertifiedScanner();
   CertifiedScanner(const CertifiedScanner&) = delete;
   CertifiedScanner& operator=(const CertifiedScanner&) = delete;
@@ -75,9 +78,21 @@ class CertifiedScanner {
   // no cost. Its top and account are then worthless.
   void Leave(int64_t query);
 
+  // After the last piece: adds to each open guess the rows that it is for.
+  void CountWithin();
+
   // Re-scores what is pending and adds to accounts[q]; to be called once, last.
-  // False as above.
+  // False as above. REQUIRES: no guess is open. Of a query whose guess has
+  // failed nothing is offered or added: its rows are to be scanned again.
   bool Finish(absl::Span<ScanAccount> accounts, absl::FunctionRef<bool()> stop);
+
+  // The same for queries [first, first + count) of this scanner and of
+  // `others`, which have scanned other rows of the same codes for the same
+  // queries: what all have pending is re-scored once, for the tops of this one.
+  // Threads may finish different queries at once, none any query twice.
+  bool FinishWith(absl::Span<CertifiedScanner* const> others, int64_t first,
+                  int64_t count, absl::Span<ScanAccount> accounts,
+                  absl::FunctionRef<bool()> stop);
 
  private:
   class Impl;

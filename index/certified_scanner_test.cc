@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -9,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
+#include "index/certified_guess.h"
 #include "index/certified_query.h"
 #include "index/certified_scan.h"
 #include "index/certified_test_world.h"
@@ -160,6 +162,138 @@ TEST(CertifiedScanner, ThreadsThatShareThresholdsFindWhatOneFinds) {
           << "SEED=" << TestSeed();
       EXPECT_EQ(rows, world.LiveRows(0, 8000));
     }
+  }
+}
+
+// What scanners of disjoint pieces find with guesses, finished query by query
+// as one; again without for those whose guess has failed. As a pass does it.
+class Guessed {
+ public:
+  Guessed(const World& world, int64_t k, Depth depth)
+      : world_(world),
+        k_(k),
+        queries_(world.scan_queries(), world.codes(), ActiveCodeKernel(),
+                 depth),
+        shared_(static_cast<size_t>(world.m())),
+        guesses_(shared_.size()),
+        tops_(kScanners, std::vector<TopK>(shared_.size(), TopK(k))),
+        accounts_(shared_.size()) {}
+
+  std::vector<GuessedThreshold>& guesses() { return guesses_; }
+  int failed() const { return failed_; }
+
+  void SetByRows() {
+    const std::vector<int64_t> ks(guesses_.size(), k_);
+    GuessThresholds(queries_, world_.rows(), world_.LiveRows(0, world_.n()), 0,
+                    ks, absl::MakeSpan(guesses_));
+  }
+
+  Answers Search(bool together) {
+    Scan(absl::MakeSpan(guesses_), together);
+    for (const GuessedThreshold& guess : guesses_) failed_ += guess.failed();
+    if (failed_ > 0) Scan({}, together);
+    Answers answers;
+    for (size_t q = 0; q < guesses_.size(); ++q) {
+      EXPECT_EQ(accounts_[q].evaluated + accounts_[q].ruled_out,
+                world_.LiveRows(0, world_.n()));
+      std::vector<std::vector<Neighbor>> lists;
+      for (std::vector<TopK>& tops : tops_) {
+        lists.push_back(tops[q].TakeSorted());
+      }
+      answers.push_back(MergeTopK(lists, k_).neighbors);
+    }
+    return answers;
+  }
+
+ private:
+  static constexpr size_t kScanners = 3;
+
+  void Scan(absl::Span<GuessedThreshold> guesses, bool together) {
+    std::vector<std::unique_ptr<CertifiedScanner>> owned;
+    std::vector<CertifiedScanner*> others;
+    for (size_t s = 0; s < kScanners; ++s) {
+      owned.push_back(std::make_unique<CertifiedScanner>(
+          queries_, world_.rows(), absl::MakeSpan(tops_[s]),
+          absl::MakeSpan(shared_), nullptr, nullptr, guesses));
+      if (s > 0) others.push_back(owned[s].get());
+      for (size_t q = 0; guesses.empty() && q < guesses_.size(); ++q) {
+        if (!guesses_[q].failed()) owned[s]->Leave(static_cast<int64_t>(q));
+      }
+    }
+    for (int64_t row = 0; row < world_.n(); row += 700) {
+      EXPECT_TRUE(owned[static_cast<size_t>(row / 700) % kScanners]->Scan(
+          row, std::min(row + 700, world_.n()), Never));
+    }
+    for (const auto& scanner : owned) scanner->CountWithin();
+    for (size_t q = 0; q < guesses.size(); ++q) {
+      GuessedThreshold& guess = guesses[q];
+      guess.within() >= k_ || shared_[q].value() <= guess.value()
+          ? guess.Confirm()
+          : guess.Fail();
+    }
+    if (together) {
+      EXPECT_TRUE(owned[0]->FinishWith(others, 0, world_.m(),
+                                       absl::MakeSpan(accounts_), Never));
+      return;
+    }
+    for (const auto& scanner : owned) {
+      EXPECT_TRUE(scanner->Finish(absl::MakeSpan(accounts_), Never));
+    }
+  }
+
+  const World& world_;
+  const int64_t k_;
+  const CertifiedQueries queries_;
+  std::vector<SharedThreshold> shared_;
+  std::vector<GuessedThreshold> guesses_;
+  std::vector<std::vector<TopK>> tops_;
+  std::vector<ScanAccount> accounts_;
+  int failed_ = 0;
+};
+
+TEST(CertifiedScanner, AnyGuessLeavesTheAnswerAsItIs) {
+  std::mt19937_64 random(TestSeed());
+  int failed = 0;
+  for (int round = 0; round < 30; ++round) {
+    const char* kinds[] = {"grid", "clusters", "gaussian"};
+    const World world(kinds[round % 3], kMetrics[round / 3 % 3], 5000, 7, 5,
+                      random() % 2 == 0, random);
+    const int64_t k = 1 + static_cast<int64_t>(random() % 300);
+    const Answers expected = world.Canonical(0, 5000, k);
+    for (const Depth depth : {Depth::kCoarse, Depth::kFine}) {
+      Guessed guessed(world, k, depth);
+      // Too near, as near as any answer, or too far: the distance of some row.
+      for (size_t q = 0; q < expected.size(); ++q) {
+        const auto at = static_cast<int64_t>(random() % 400);
+        const std::vector<Neighbor> near = world.Canonical(0, 5000, at + 1)[q];
+        guessed.guesses()[q].Set(near.back().distance);
+      }
+      ASSERT_EQ(guessed.Search(round % 2 == 0), expected)
+          << kinds[round % 3] << " k=" << k << "; SEED=" << TestSeed();
+      failed += guessed.failed();
+    }
+  }
+  // Both ways were taken.
+  EXPECT_GT(failed, 20) << "SEED=" << TestSeed();
+  EXPECT_LT(failed, 400) << "SEED=" << TestSeed();
+}
+
+TEST(CertifiedScanner, GuessesByRowsHoldAndLetPassAFewTimesK) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 6; ++round) {
+    const World world("gaussian", kMetrics[round % 3], 40000, 20, 16,
+                      round >= 3, random);
+    const int64_t k = 200;
+    const Answers expected = world.Canonical(0, world.n(), k);
+    const Answers wide = world.Canonical(0, world.n(), 6 * k);
+    Guessed guessed(world, k, Depth::kCoarse);
+    guessed.SetByRows();
+    for (size_t q = 0; q < expected.size(); ++q) {
+      EXPECT_LT(guessed.guesses()[q].value(), wide[q].back().distance)
+          << "SEED=" << TestSeed();
+    }
+    ASSERT_EQ(guessed.Search(true), expected) << "SEED=" << TestSeed();
+    EXPECT_LE(guessed.failed(), 2) << "SEED=" << TestSeed();
   }
 }
 

@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_guess.h"
 #include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
@@ -97,7 +98,8 @@ double KthLeast(std::vector<double>& values, size_t k, double most) {
 QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
                                const ScanRows& rows, SharedThreshold* shared,
                                TopK& top, const CertifiedPlane* plane,
-                               const CertifiedHeadQuery* head)
+                               const CertifiedHeadQuery* head,
+                               GuessedThreshold* guess)
     : queries_(queries),
       query_(query),
       rows_(rows),
@@ -105,12 +107,15 @@ QueryThreshold::QueryThreshold(const CertifiedQueries& queries, int64_t query,
       top_(top),
       plane_(plane),
       head_(head),
+      guess_(guess),
       prunes_ties_(queries.codes().slack().fault == CertifiedFault::kPruneTies),
       // The k-th least of their bounds should exist.
       capacity_(CapacityFor(static_cast<size_t>(top.k()), top.k())),
       patience_(LeastPatience(top.k())),
       threshold_(top.Threshold()) {
   Refresh();
+  // About two rows for each neighbour will come, to be bounded all at once.
+  if (guess_ != nullptr && guess_->open()) capacity_ *= 2;
 }
 
 // Each row's upper bound counts once, when it is new.
@@ -180,7 +185,7 @@ double QueryThreshold::LowerOf(const Pending& p) const {
 
 void QueryThreshold::Bound(Pending& pending, double lower, double upper) {
   pending.lower = lower;
-  if (upper < threshold_) {
+  if (upper < threshold_ && upper <= cut()) {
     uppers_.push_back(upper);
     most_upper_ = std::max(most_upper_, upper);
   }
@@ -220,9 +225,40 @@ void QueryThreshold::DropRuledOut() {
   bounded_ = kept;
 }
 
+void QueryThreshold::CountWithin() {
+  if (guess_ == nullptr || !guess_->open()) return;
+  BoundNew();
+  if (threshold_ <= guess_->value()) guess_->Confirm();
+  guess_->AddWithin(static_cast<int64_t>(uppers_.size()));
+}
+
+bool QueryThreshold::Settle() {
+  if (guess_ == nullptr) return true;
+  if (guess_->open()) {
+    if (threshold_ <= guess_->value()) {
+      guess_->Confirm();
+    } else if (pending_.size() >= MostPatience(top_.k())) {
+      guess_->Fail();
+    }
+    if (guess_->open()) return false;
+  }
+  if (guess_->failed()) {
+    pending_.clear();
+    uppers_.clear();
+    bounded_ = 0;
+    return false;
+  }
+  Refresh();
+  return true;
+}
+
 bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
   Refresh();
   DropRuledOut();
+  if (!Settle()) {
+    capacity_ = CapacityFor(pending_.size(), top_.k());
+    return true;
+  }
   if (pending_.size() >= patience_) {
     if (patience_ >= MostPatience(top_.k())) return Rescore(stop);
     if (!RescoreNearest(static_cast<size_t>(top_.k()), stop)) return false;
@@ -235,9 +271,8 @@ bool QueryThreshold::Shrink(absl::FunctionRef<bool(int64_t)> stop) {
 }
 
 bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
+  if (!Settle()) return true;
   Refresh();
-  DropRuledOut();
-  for (Pending& p : pending_) p.lower = std::max(p.lower, LowerOf(p));
   DropRuledOut();
   // Hardly one of the k nearest by their bounds can be spared.
   const auto k = static_cast<size_t>(top_.k());
@@ -245,12 +280,28 @@ bool QueryThreshold::Rescore(absl::FunctionRef<bool(int64_t)> stop) {
     if (!RescoreNearest(k, stop)) return false;
     DropRuledOut();
   }
+  for (Pending& p : pending_) p.lower = std::max(p.lower, LowerOf(p));
+  DropRuledOut();
   if (!RescoreAll(0, pending_.size(), /*rising=*/true, stop)) return false;
   pending_.clear();
   bounded_ = 0;
   capacity_ = CapacityFor(0, top_.k());
   if (shared_ != nullptr) shared_->Lower(threshold_);
   return true;
+}
+
+void QueryThreshold::Absorb(QueryThreshold& other) {
+  BoundNew();
+  other.BoundNew();
+  Lower(other.threshold_);
+  uppers_.insert(uppers_.end(), other.uppers_.begin(), other.uppers_.end());
+  most_upper_ = std::max(most_upper_, other.most_upper_);
+  LowerToKthUpper();
+  pending_.insert(pending_.end(), other.pending_.begin(), other.pending_.end());
+  bounded_ = pending_.size();
+  other.pending_.clear();
+  other.uppers_.clear();
+  other.bounded_ = 0;
 }
 
 bool QueryThreshold::RescoreNearest(size_t count,

@@ -5,11 +5,13 @@
 //
 // Invariants: (1) threshold() never rises, (2) a row is in `uppers_` at most
 // once and only if it is live, (3) a row that was added is pending, re-scored,
-// or has a lower bound strictly above threshold().
+// or has a lower bound strictly above threshold() or, while that is not
+// decided, the guess, (4) before a guess is confirmed nothing is re-scored.
 
 #ifndef COTERIE_INDEX_CERTIFIED_THRESHOLD_H_
 #define COTERIE_INDEX_CERTIFIED_THRESHOLD_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "index/certified_bound.h"
 #include "index/certified_codes.h"
+#include "index/certified_guess.h"
 #include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
@@ -32,19 +35,35 @@ class QueryThreshold {
   // Bounds rows of `queries` query number `query`; results go to `top`.
   // `shared`, if not null, is lowered by what is found here, and obeyed.
   // For AddFirst `plane`, of the same codes, or `head`, the query against that
-  // of the same rows, is needed: not both.
+  // of the same rows, is needed: not both. `guess` may be null, and needs
+  // `shared`.
   QueryThreshold(const CertifiedQueries& queries, int64_t query,
                  const ScanRows& rows, SharedThreshold* shared, TopK& top,
                  const CertifiedPlane* plane = nullptr,
-                 const CertifiedHeadQuery* head = nullptr);
+                 const CertifiedHeadQuery* head = nullptr,
+                 GuessedThreshold* guess = nullptr);
 
   // No row with a canonical distance <= this may be ruled out.
   double threshold() const { return threshold_; }
 
+  // What rows are ruled out by: the threshold, or a guess that may turn out to
+  // be one; what has failed takes no rows at all.
+  double cut() const {
+    if (guess_ == nullptr) return threshold_;
+    return guess_->failed() ? -std::numeric_limits<double>::infinity()
+                            : std::min(threshold_, guess_->value());
+  }
+  bool failed() const { return guess_ != nullptr && guess_->failed(); }
+
   // Takes over what other scans of the query have found.
   void Refresh() {
     if (shared_ != nullptr) Lower(shared_->value());
+    if (guess_ != nullptr && guess_->confirmed()) Lower(guess_->value());
   }
+
+  // All rows have come: if the guess is still open, adds those known to lie
+  // within it.
+  void CountWithin();
 
   // Takes a row that the kernel let pass, with its score.
   void Add(int64_t row, int32_t ip) {
@@ -65,8 +84,12 @@ class QueryThreshold {
   bool Shrink(absl::FunctionRef<bool(int64_t)> stop);
 
   // Re-scores pending rows by rising lower bound until the threshold rules out
-  // the rest. None is pending then. False as above.
+  // the rest. None is pending then. False as above. REQUIRES: no open guess;
+  // if it has failed nothing is re-scored.
   bool Rescore(absl::FunctionRef<bool(int64_t)> stop);
+
+  // Takes over what `other`, of other rows of the same query, has pending.
+  void Absorb(QueryThreshold& other);
 
   // Canonical distances computed so far.
   int64_t evaluated() const { return evaluated_; }
@@ -112,6 +135,8 @@ class QueryThreshold {
   void BoundRows(size_t first, size_t count);
   void Bound(Pending& pending, double lower, double upper);
   void LowerToKthUpper();
+  // Whether the rows may be re-scored.
+  bool Settle();
   // Strictly: a row at the threshold may win by its id.
   bool RuledOut(double lower) const {
     return lower > threshold_ || (prunes_ties_ && lower == threshold_);
@@ -132,6 +157,7 @@ class QueryThreshold {
   TopK& top_;
   const CertifiedPlane* const plane_;
   const CertifiedHeadQuery* const head_;
+  GuessedThreshold* const guess_;
   const bool prunes_ties_;  // CertifiedFault::kPruneTies
   size_t capacity_;
   size_t patience_;

@@ -78,7 +78,7 @@ void TopK::Offer(Neighbor candidate) {
 }
 
 std::vector<Neighbor> TopK::TakeSorted() {
-  std::sort_heap(heap_.begin(), heap_.end(), NeighborLess);
+  std::sort(heap_.begin(), heap_.end(), NeighborLess);
   threshold_ = bound_;
   return std::exchange(heap_, {});
 }

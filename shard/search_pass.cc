@@ -70,6 +70,62 @@ SearchPass::SearchPass(std::vector<FilteredSegment> sources,
               segment.plane(), segment.head());
     }
   }
+  ChooseGuessed();
+}
+
+void SearchPass::ChooseGuessed() {
+  if (scans_.empty()) return;
+  const auto largest =
+      std::max_element(scans_.begin(), scans_.end(),
+                       [](const SegmentScan& a, const SegmentScan& b) {
+                         return (a.coded == nullptr ? 0 : a.count) <
+                                (b.coded == nullptr ? 0 : b.count);
+                       });
+  std::iter_swap(largest, scans_.end() - 1);
+  const SegmentScan& scan = scans_.back();
+  int64_t all = 0;
+  for (const SegmentScan& each : scans_) all += each.count;
+  if (scan.coded == nullptr || scan.count < all / 2) return;
+  for (const Part& part : parts_) {
+    if (!GuessPays(part.keep, scan.count, queries_.size() == 1)) continue;
+    guesses_ = std::vector<GuessedThreshold>(thresholds_.size());
+    return;
+  }
+}
+
+void SearchPass::Guess(WorkQueue* queue) {
+  if (guesses_.empty()) return;
+  const SegmentScan& scan = scans_.back();
+  std::vector<int64_t> ks;
+  for (const Part& part : parts_) {
+    ks.insert(ks.end(), static_cast<size_t>(part.count), part.keep);
+  }
+  constexpr int64_t kAtOnce = 12;
+  queue->ParallelFor(
+      WorkClass::kSearch, (queries_.size() + kAtOnce - 1) / kAtOnce,
+      [&](int32_t worker, int64_t task) {
+        if (all_ended() || !GoOn(&workers_[static_cast<size_t>(worker)]))
+          return;
+        const auto first = static_cast<size_t>(task * kAtOnce);
+        GuessThresholds(*scan.coded, scan.scannable, scan.count, task * kAtOnce,
+                        absl::MakeConstSpan(ks).subspan(first, kAtOnce),
+                        absl::MakeSpan(guesses_).subspan(first, kAtOnce));
+      });
+}
+
+void SearchPass::DecideGuesses() {
+  for (const Part& part : parts_) {
+    for (auto q = static_cast<size_t>(part.first);
+         q < static_cast<size_t>(part.first + part.count); ++q) {
+      GuessedThreshold& guess = guesses_[q];
+      if (guess.within() >= part.keep ||
+          thresholds_[q].value() <= guess.value()) {
+        guess.Confirm();
+      } else {
+        guess.Fail();
+      }
+    }
+  }
 }
 
 void SearchPass::AddScan(const FilteredSegment& source, int64_t first,
@@ -111,9 +167,10 @@ void SearchPass::Seed(int64_t query, std::vector<Neighbor> found,
   found_[q] = {std::move(found), account};
 }
 
-std::vector<SearchPass::Chunk> SearchPass::Chunks() const {
+std::vector<SearchPass::Chunk> SearchPass::Chunks(size_t first_scan) const {
   std::vector<Chunk> chunks;
-  for (const SegmentScan& scan : scans_) {
+  for (size_t s = first_scan; s < scans_.size(); ++s) {
+    const SegmentScan& scan = scans_[s];
     // Whole panels of codes; and threads then read different words of a bitmap.
     const int64_t unit =
         scan.coded != nullptr ? CertifiedCodes::kPanelRows : kLeastChunkRows;
@@ -169,7 +226,7 @@ bool SearchPass::GoOn(Worker* worker) {
   if (worker->asked++ % std::min(kMostAsks, parts_.size()) == 0) {
     LookForEnded();
   }
-  return ended_count_.load(std::memory_order_relaxed) < parts_.size();
+  return !all_ended();
 }
 
 void SearchPass::HeedEnded(Worker* worker) {
@@ -212,19 +269,28 @@ bool SearchPass::ScanRowsOf(const Chunk& chunk, Worker* worker) {
   return true;
 }
 
+void SearchPass::MakeScanner(const SegmentScan& scan, Worker* worker) {
+  const bool guessed =
+      !guesses_.empty() && &scan == &scans_.back() && !after_failed_;
+  // Bounds by plane or head are too wide to confirm a guess.
+  worker->scanner = std::make_unique<CertifiedScanner>(
+      *scan.coded, scan.scannable, absl::MakeSpan(worker->tops),
+      absl::MakeSpan(thresholds_), guessed ? nullptr : scan.plane,
+      guessed ? nullptr : scan.head.get(),
+      guessed ? absl::MakeSpan(guesses_) : absl::Span<GuessedThreshold>());
+  for (int64_t q = 0; after_failed_ && q < queries_.size(); ++q) {
+    if (!guesses_[static_cast<size_t>(q)].failed()) worker->scanner->Leave(q);
+  }
+  worker->heeded.assign(parts_.size(), false);
+  worker->heeded_count = 0;
+}
+
 bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
   Begin(worker);
   if (chunk.scan != worker->scan) {
     if (!FinishScan(worker)) return false;
     worker->scan = chunk.scan;
-    if (chunk.scan->coded != nullptr) {
-      worker->scanner = std::make_unique<CertifiedScanner>(
-          *chunk.scan->coded, chunk.scan->scannable,
-          absl::MakeSpan(worker->tops), absl::MakeSpan(thresholds_),
-          chunk.scan->plane, chunk.scan->head.get());
-      worker->heeded.assign(parts_.size(), false);
-      worker->heeded_count = 0;
-    }
+    if (chunk.scan->coded != nullptr) MakeScanner(*chunk.scan, worker);
   }
   HeedEnded(worker);
   if (worker->scanner == nullptr) return ScanRowsOf(chunk, worker);
@@ -232,9 +298,31 @@ bool SearchPass::ScanChunk(const Chunk& chunk, Worker* worker) {
                                [this, worker] { return !GoOn(worker); });
 }
 
-void SearchPass::Run(WorkQueue* queue) {
-  workers_.resize(static_cast<size_t>(queue->threads()));
-  const std::vector<Chunk> chunks = Chunks();
+// Each on its own would re-score about k rows of each query.
+bool SearchPass::FinishTogether(const std::vector<Worker*>& unfinished,
+                                WorkQueue* queue) {
+  std::vector<CertifiedScanner*> others;
+  for (Worker* worker : unfinished) {
+    if (worker->scan != unfinished[0]->scan) return false;
+    if (worker != unfinished[0]) others.push_back(worker->scanner.get());
+  }
+  constexpr int64_t kAtOnce = 16;
+  queue->ParallelFor(
+      WorkClass::kSearch, (queries_.size() + kAtOnce - 1) / kAtOnce,
+      [&](int32_t worker, int64_t task) {
+        Worker* mine = &workers_[static_cast<size_t>(worker)];
+        if (all_ended() || !GoOn(mine)) return;
+        const int64_t first = task * kAtOnce;
+        unfinished[0]->scanner->FinishWith(
+            others, first, std::min(kAtOnce, queries_.size() - first),
+            absl::MakeSpan(unfinished[0]->accounts),
+            [this, mine] { return !GoOn(mine); });
+      });
+  for (Worker* worker : unfinished) worker->scanner = nullptr;
+  return true;
+}
+
+void SearchPass::ScanAll(const std::vector<Chunk>& chunks, WorkQueue* queue) {
   queue->ParallelFor(WorkClass::kSearch, static_cast<int64_t>(chunks.size()),
                      [&](int32_t worker, int64_t task) {
                        Worker* mine = &workers_[static_cast<size_t>(worker)];
@@ -245,11 +333,30 @@ void SearchPass::Run(WorkQueue* queue) {
   for (Worker& worker : workers_) {
     if (worker.scanner != nullptr) unfinished.push_back(&worker);
   }
-  queue->ParallelFor(WorkClass::kSearch,
-                     static_cast<int64_t>(unfinished.size()),
-                     [&](int32_t, int64_t task) {
-                       FinishScan(unfinished[static_cast<size_t>(task)]);
-                     });
+  const auto count = static_cast<int64_t>(unfinished.size());
+  if (!guesses_.empty() && !after_failed_) {
+    queue->ParallelFor(WorkClass::kSearch, count, [&](int32_t, int64_t task) {
+      unfinished[static_cast<size_t>(task)]->scanner->CountWithin();
+    });
+    DecideGuesses();
+  }
+  if (queries_.size() < 2 * queue->threads() || count < 2 ||
+      !FinishTogether(unfinished, queue)) {
+    queue->ParallelFor(WorkClass::kSearch, count, [&](int32_t, int64_t task) {
+      FinishScan(unfinished[static_cast<size_t>(task)]);
+    });
+  }
+  for (Worker& worker : workers_) worker.scan = nullptr;
+}
+
+void SearchPass::Run(WorkQueue* queue) {
+  workers_.resize(static_cast<size_t>(queue->threads()));
+  Guess(queue);
+  ScanAll(Chunks(0), queue);
+  after_failed_ =
+      std::any_of(guesses_.begin(), guesses_.end(),
+                  [](const GuessedThreshold& guess) { return guess.failed(); });
+  if (after_failed_) ScanAll(Chunks(scans_.size() - 1), queue);
   Share();
   LookForEnded();
 }

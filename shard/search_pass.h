@@ -21,6 +21,7 @@
 #include "api/call.h"
 #include "api/search.h"
 #include "index/certified_codes.h"
+#include "index/certified_guess.h"
 #include "index/certified_head.h"
 #include "index/certified_plane.h"
 #include "index/certified_query.h"
@@ -123,16 +124,28 @@ class SearchPass {
     size_t asked = 0;
   };
 
+  // Puts the scan of most rows last if its thresholds are worth a guess.
+  void ChooseGuessed();
+  void Guess(WorkQueue* queue);
+  void DecideGuesses();
+  // Scans and finishes, with guesses or, if some have failed, again for those.
+  void ScanAll(const std::vector<Chunk>& chunks, WorkQueue* queue);
+  // False if they are of different scans; nothing is finished then.
+  bool FinishTogether(const std::vector<Worker*>& unfinished, WorkQueue* queue);
+  void MakeScanner(const SegmentScan& scan, Worker* worker);
   void AddScan(const FilteredSegment& source, int64_t first, int64_t rows,
                const CertifiedCodes* codes, const CertifiedPlane* plane,
                const CertifiedHead* head);
-  std::vector<Chunk> Chunks() const;
+  std::vector<Chunk> Chunks(size_t first_scan) const;
   void Begin(Worker* worker) const;
   // These return false when the pass is to end.
   bool ScanChunk(const Chunk& chunk, Worker* worker);
   bool ScanRowsOf(const Chunk& chunk, Worker* worker);
   bool FinishScan(Worker* worker);
   bool GoOn(Worker* worker);
+  bool all_ended() const {
+    return ended_count_.load(std::memory_order_relaxed) == parts_.size();
+  }
   void Share();
   void HeedEnded(Worker* worker);
   void LookForEnded();
@@ -151,7 +164,10 @@ class SearchPass {
   std::vector<Found> found_;   // by query
   std::vector<SegmentScan> scans_;
   std::vector<SharedThreshold> thresholds_;  // by query
-  std::vector<std::atomic<bool>> ended_;     // by part
+  // By query, for the last of scans_; empty: none.
+  std::vector<GuessedThreshold> guesses_;
+  bool after_failed_ = false;             // only they are scanned for
+  std::vector<std::atomic<bool>> ended_;  // by part
   std::atomic<size_t> ended_count_{0};
   std::atomic<int64_t> asks_{0};
   std::vector<Worker> workers_;

@@ -1,7 +1,6 @@
 #include "shard/snapshot_search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -314,80 +313,6 @@ TEST_P(SnapshotSearch, ACallThatEndsMidwayChangesNothingForTheOthers) {
                       replies[i]->accounts[q].ruled_out,
                   replies[i]->rows_live);
       }
-    }
-  }
-}
-
-// What a pass did that was cancelled after so many asks.
-struct Stopped {
-  int64_t asks_before = 0;
-  int64_t asks_after = 0;
-  int64_t rows = 0;  // accounted for, over all queries
-};
-
-Stopped StopPass(const CollectionSnapshot& snapshot, const ScanQueries& queries,
-                 int64_t parts, int64_t stop_at, WorkQueue* queue) {
-  const auto cancel = std::make_shared<CancelToken>();
-  std::vector<SearchPass::Part> all(static_cast<size_t>(parts));
-  for (int64_t i = 0; i < parts; ++i) {
-    SearchPass::Part& part = all[static_cast<size_t>(i)];
-    part.first = queries.size() * i / parts;
-    part.count = queries.size() * (i + 1) / parts - part.first;
-    part.keep = 10;
-    part.radius = std::numeric_limits<double>::infinity();
-    part.call.cancel = cancel;
-  }
-  SearchPass pass(SegmentsOf(snapshot, nullptr), queries, std::move(all));
-  std::atomic<bool> over{false};
-  Stopped stopped;
-  std::thread canceller([&] {
-    while (pass.asks() < stop_at && !over) std::this_thread::yield();
-    cancel->Cancel();
-    stopped.asks_before = pass.asks();
-  });
-  pass.Run(queue);
-  over = true;
-  canceller.join();
-  stopped.asks_after = pass.asks() - stopped.asks_before;
-  for (int64_t q = 0; q < queries.size(); ++q) {
-    const QueryAccount account = pass.AccountOf(q);
-    stopped.rows += account.evaluated + account.ruled_out;
-  }
-  return stopped;
-}
-
-// Counted in work, not in time: at some GB/s these are well under 5 ms.
-TEST_P(SnapshotSearch, StopsAtTheNextAskOfEachThreadOrTheSixteenthInCompany) {
-  SCOPED_TRACE(absl::StrCat("SEED=", seed_));
-  constexpr int64_t kQueries = 1200;
-  for (const int64_t tail_rows : {2000, 100000}) {  // codes, float32
-    const Written written = Write(GetParam(), 17, 20000, tail_rows, random_);
-    std::vector<float> rows;
-    for (int64_t i = 0; i < kQueries; ++i) {
-      const std::vector<float> row = RandomVector(17, random_);
-      rows.insert(rows.end(), row.begin(), row.end());
-    }
-    const ScanQueries queries(GetParam(), {rows.data(), kQueries, 17, 17});
-    for (const auto& [parts, each] : {std::pair{1, 1}, std::pair{20, 16}}) {
-      const Stopped whole = StopPass(*written.snapshot, queries, parts,
-                                     int64_t{1} << 40, &three_);
-      EXPECT_EQ(whole.rows, written.snapshot->rows_live() * kQueries);
-      ASSERT_GT(whole.asks_before, 200);
-      // The canceller may come late, when there is little left to stop.
-      const absl::Time late = absl::Now() + absl::Seconds(30);
-      Stopped stopped = whole;
-      while (stopped.asks_before > whole.asks_before / 8 &&
-             absl::Now() < late) {
-        stopped = StopPass(*written.snapshot, queries, parts, 3, &three_);
-        // Besides, what has not begun asks once, and what is half done: a
-        // segment has at most two chunks here.
-        EXPECT_LE(
-            stopped.asks_after,
-            (each + 2) * three_.threads() +
-                2 * static_cast<int64_t>(written.snapshot->segments().size()));
-      }
-      // What asks allow differs in size, by less than 2.
-      EXPECT_LT(stopped.rows, whole.rows) << parts << " parts";
     }
   }
 }
