@@ -28,20 +28,26 @@
 
 #include "absl/types/span.h"
 #include "index/certified_kernels.h"
+#include "index/certified_memory.h"
 #include "index/code_simd.h"
+#include "training/code_look_kernels.h"
 #include "training/kmeans_rows.h"
-#include "training/kmeans_workers.h"
 #include "training/nearest_centre.h"
 #include "training/row_code_kernels.h"
 
 namespace coterie {
 
-// Codes of a shard's rows: d + 24 bytes a row. Immutable after construction;
-// any number of threads may share it. REQUIRES: at least one row.
+// Codes of a shard's rows: d + 24 bytes a row.
 class RowCodes {
  public:
-  // O(n d).
-  RowCodes(const KMeansRows& rows, const KMeansWorkers& workers);
+  // Chooses what codes are measured from, by some of the rows; no row is coded
+  // yet. REQUIRES: at least one row. O(d).
+  explicit RowCodes(const KMeansRows& rows);
+
+  // Codes rows [begin, end) of those given before. Disjoint parts may be coded
+  // at once; the rest of the class is for any number of threads, and for rows
+  // that have been coded. O((end - begin) d).
+  void Code(const KMeansRows& rows, int64_t begin, int64_t end);
 
   // Bytes that codes of n rows take.
   static int64_t MemoryBytes(int64_t n, int64_t d);
@@ -60,8 +66,8 @@ class RowCodes {
     float square = 0;   // |y^|^2, to 2^-23
     int32_t start = 0;  // -128 * sum of b
   };
-  void FindOffset(const KMeansRows& rows, const KMeansWorkers& workers);
-  void Code(const KMeansRows& rows, int64_t row, Scratch& scratch);
+  void FindOffset(const KMeansRows& rows);
+  void CodeOne(const KMeansRows& rows, int64_t row, Scratch& scratch);
   void CodeSlowly(const KMeansRows& rows, int64_t row, Scratch& scratch);
 
   CodeKernel kernel_;
@@ -70,8 +76,9 @@ class RowCodes {
   int unit_ = 0;
   std::vector<float> offset_;
   std::vector<float> unit_offset_;  // in units, padded
-  std::vector<int32_t> codes_;      // quads a row
-  std::vector<Form> forms_;
+  std::vector<int32_t, internal_certified::StreamAllocator<int32_t>>
+      codes_;  // quads a row
+  std::vector<Form, internal_certified::StreamAllocator<Form>> forms_;
 };
 
 // Centres coded to go with them. Immutable after construction; any number of
@@ -86,6 +93,9 @@ class CodedNearest {
                const NearestCentre& centres,
                absl::Span<const int32_t> members = {});
 
+  // Centres looked at.
+  int64_t size() const { return size_; }
+
   // found[i] holds an active centre and the canonical distance of row which[i]
   // to it; it becomes the nearest one's, of it and the members. `reach[i]` >= 0
   // is added to the radius: `other`, of the members and the centre given, then
@@ -95,25 +105,57 @@ class CodedNearest {
   int64_t Find(absl::Span<const int64_t> which, absl::Span<const double> reach,
                absl::Span<NearestFound> found, Scratch& scratch) const;
 
+  // The same for rows of which nothing is known: `found` is only written. The
+  // nearest by codes so far, and what codes usually miss by, bounds how far to
+  // look among the centres that follow; where the canonical distance at the end
+  // lies beyond, the row is searched again.
+  int64_t FindFirst(absl::Span<const int64_t> which,
+                    absl::Span<NearestFound> found, Scratch& scratch) const;
+
  private:
+  static constexpr double kFloatSlack = 0x1p-20;  // of the proof above
   struct alignas(64) Line {
     uint8_t bytes[64];
   };
   int64_t member(int64_t position) const {
-    return members_.empty() ? position
-                            : members_[static_cast<size_t>(position)];
+    return members_[static_cast<size_t>(position)];
   }
   void CodeCentre(int64_t position, double floor, std::vector<double>& z);
-  void FillQueries(absl::Span<const int64_t> which,
-                   absl::Span<const double> reach,
-                   absl::Span<const NearestFound> found,
-                   Scratch& scratch) const;
+  void StartQueries(absl::Span<const int64_t> which, Scratch& scratch) const;
+  // Centres whose distance to the row is proven above `radius` are not hit.
+  void SetRadius(int64_t row, size_t query, double radius,
+                 Scratch& scratch) const;
+  // Groups that take so many bytes; at least 1.
+  int64_t MostGroups(int64_t bytes) const;
+  // Fills scratch.hits_ with the hits of the tile of rows from `query` on.
+  int64_t Score(int64_t group, int64_t groups, absl::Span<const int64_t> which,
+                size_t query, Scratch& scratch) const;
+  void AddCandidate(int64_t group, size_t query,
+                    const internal_certified::CodeHit& hit,
+                    Scratch& scratch) const;
   void Scan(absl::Span<const int64_t> which, Scratch& scratch) const;
+  void ScanFirst(absl::Span<const int64_t> which, Scratch& scratch) const;
+  void Tighten(int64_t group, absl::Span<const int64_t> which, size_t query,
+               int64_t hits, Scratch& scratch) const;
+  int64_t FindAgain(absl::Span<const int64_t> which,
+                    absl::Span<NearestFound> found, Scratch& scratch) const;
+  void Look(absl::Span<const int64_t> which, size_t query,
+            Scratch& scratch) const;
+  bool TakeNearer(int64_t position, size_t query, double square,
+                  Scratch& scratch) const;
+  void GuessRadius(int64_t row, size_t query, Scratch& scratch) const;
   // The codes of the tile's rows, one after the other.
   const int32_t* Queries(absl::Span<const int64_t> tile,
                          Scratch& scratch) const;
   int64_t Resolve(int64_t row, int64_t query, NearestFound& found,
                   Scratch& scratch) const;
+  // Of |y^ - z^|, less what roundings may add.
+  double SquareAtLeast(const RowCodes::Form& form, int64_t position,
+                       int32_t ip) const {
+    const size_t p = static_cast<size_t>(position);
+    return (form.square + squares_[p]) * (1 - kFloatSlack) -
+           2.0 * form.scale * scales_[p] * static_cast<double>(ip);
+  }
   double Lower(int64_t row, int64_t position, int32_t ip) const;
 
   const KMeansRows& rows_;
@@ -122,6 +164,7 @@ class CodedNearest {
   const std::vector<int32_t> members_;
   const int64_t size_;
   internal_certified::BatchKernel kernel_;
+  internal_nearest::CodeLookKernel look_;  // null: none for this CPU
   int64_t groups_;
   std::vector<Line> lines_;
   std::vector<float> a_;  // 1 / t
@@ -130,10 +173,14 @@ class CodedNearest {
   std::vector<double> scales_;   // t
   std::vector<double> errors_;   // F
   std::vector<double> squares_;  // |z^|^2
-  double code_error_ = 0;        // G
+  // Of the first group, for CodeLook.
+  std::vector<float> look_scales_;
+  std::vector<float> look_squares_;
+  double code_error_ = 0;  // G
   double most_a_ = 0;
   double most_b_ = 0;
-  double from_units_ = 1;
+  double from_units_ = 1;  // rounded down
+  double to_units_ = 1;
 };
 
 // Working memory of one thread.
@@ -158,6 +205,12 @@ class CodedNearest::Scratch {
   std::vector<internal_certified::CodeHit> hits_;
   std::vector<Candidate> candidates_;
   std::vector<int32_t> first_;  // candidate of each query
+  // Of a first search, per query: the least |y^ - z^|^2 so far, and the F that
+  // goes with it; 1/s. Rows that were not searched far enough.
+  std::vector<double> least_;
+  std::vector<double> least_errors_;
+  std::vector<float> inverse_scales_;
+  std::vector<int64_t> again_;
 };
 
 }  // namespace coterie

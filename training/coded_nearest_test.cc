@@ -17,7 +17,6 @@
 #include "index/test_vectors.h"
 #include "index/vectors.h"
 #include "training/kmeans_rows.h"
-#include "training/kmeans_workers.h"
 #include "training/nearest_centre.h"
 
 namespace coterie {
@@ -28,6 +27,30 @@ struct Case {
   TestVectors data;  // rows, and centres as queries
   std::vector<uint8_t> active;
 };
+
+void ExpectNearest(const KMeansRows& rows, const NearestCentre& centres,
+                   const std::vector<NearestFound>& found) {
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const NearestFound& one = found[static_cast<size_t>(i)];
+    int32_t label = -1;
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < centres.size(); ++j) {
+      if (!centres.active(j)) continue;
+      const double distance =
+          rows.Distance(i, centres.centre(j), centres.squared_norm(j));
+      if (label < 0 || distance < least) {
+        least = distance;
+        label = static_cast<int32_t>(j);
+      }
+      if (j != one.label) {
+        EXPECT_LE(one.other, RadiusAtMost(rows.metric(), distance))
+            << i << " " << j;
+      }
+    }
+    EXPECT_EQ(one.label, label) << i;
+    EXPECT_EQ(one.distance, least) << i;
+  }
+}
 
 // Canonical distances computed.
 int64_t Check(const Case& test, std::mt19937_64& random) {
@@ -43,7 +66,8 @@ int64_t Check(const Case& test, std::mt19937_64& random) {
                                        {{.rows = view, .ids = ids.data()}});
   EXPECT_TRUE(rows.ok());
   const NearestCentre nearest(test.metric, centres, test.active);
-  const RowCodes codes(*rows, KMeansWorkers());
+  RowCodes codes(*rows);
+  codes.Code(*rows, 0, rows->size());
   const CodedNearest coded(*rows, codes, nearest);
   std::vector<NearestFound> found;
   std::vector<double> reach;
@@ -60,26 +84,10 @@ int64_t Check(const Case& test, std::mt19937_64& random) {
   CodedNearest::Scratch scratch;
   const int64_t evaluated =
       coded.Find(which, reach, absl::MakeSpan(found), scratch);
-  for (int64_t i = 0; i < view.n; ++i) {
-    const NearestFound& one = found[static_cast<size_t>(i)];
-    int32_t label = -1;
-    double least = std::numeric_limits<double>::infinity();
-    for (int64_t j = 0; j < centres.n; ++j) {
-      if (!nearest.active(j)) continue;
-      const double distance =
-          rows->Distance(i, nearest.centre(j), nearest.squared_norm(j));
-      if (label < 0 || distance < least) {
-        least = distance;
-        label = static_cast<int32_t>(j);
-      }
-      if (j != one.label) {
-        EXPECT_LE(one.other, RadiusAtMost(test.metric, distance))
-            << i << " " << j;
-      }
-    }
-    EXPECT_EQ(one.label, label) << i;
-    EXPECT_EQ(one.distance, least) << i;
-  }
+  ExpectNearest(*rows, nearest, found);
+  std::vector<NearestFound> first(which.size());
+  coded.FindFirst(which, absl::MakeSpan(first), scratch);
+  ExpectNearest(*rows, nearest, first);
   return evaluated;
 }
 
@@ -106,7 +114,8 @@ TEST(CodedNearest, LooksAtMembersOnly) {
     for (int32_t j = 0; j < 200; ++j) {
       if (random() % 3 == 0) members.push_back(j);
     }
-    const RowCodes codes(*rows, KMeansWorkers());
+    RowCodes codes(*rows);
+    codes.Code(*rows, 0, rows->size());
     const CodedNearest coded(*rows, codes, centres, members);
     std::vector<NearestFound> found;
     for (int64_t i : which) {
@@ -185,6 +194,111 @@ TEST(CodedNearest, ComputesFewDistancesOnRealShapes) {
   }
   // From a random centre the radius rules out half, then codes almost all.
   EXPECT_LT(Check(test, random), 200 * 400);
+}
+
+// Codes of a few rows choose the unit of all.
+TEST(CodedNearest, HoldsRowsFarBeyondTheUnit) {
+  std::mt19937_64 random(TestSeed());
+  std::normal_distribution<float> normal;
+  const int64_t n = 8200;  // every other row is looked at
+  std::vector<float> data;
+  std::vector<PointId> ids;
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < n; ++i) {
+    const float scale =
+        i % 1000 == 501 ? std::ldexp(1.0f, static_cast<int>(i / 1000) * 15) : 1;
+    for (int64_t j = 0; j < 9; ++j) data.push_back(scale * normal(random));
+    ids.push_back(static_cast<PointId>(i));
+    which.push_back(i);
+  }
+  const RowsView view = {data.data(), n, 9, 9};
+  const auto rows = KMeansRows::Create(Metric::kSquaredL2, 9,
+                                       {{.rows = view, .ids = ids.data()}});
+  ASSERT_TRUE(rows.ok());
+  std::vector<float> centres;
+  for (int64_t i = 0; i < n; i += 100) {
+    const bool far = i % 1000 == 500;  // the next row is
+    for (float v : view.row(far ? i + 1 : i)) {
+      centres.push_back(far ? 1.9f * v : v);
+    }
+  }
+  const NearestCentre nearest(
+      Metric::kSquaredL2,
+      {centres.data(), static_cast<int64_t>(centres.size()) / 9, 9, 9}, {});
+  RowCodes codes(*rows);
+  codes.Code(*rows, 0, rows->size());
+  const CodedNearest coded(*rows, codes, nearest);
+  std::vector<NearestFound> found(which.size());
+  CodedNearest::Scratch scratch;
+  coded.FindFirst(which, absl::MakeSpan(found), scratch);
+  ExpectNearest(*rows, nearest, found);
+}
+
+// The row's codes miss in the direction of one centre by all they may, and away
+// from another one, which is nearer.
+TEST(CodedNearest, SearchesAgainWhereCodesSayTooLittle) {
+  constexpr int64_t kDimension = 64;
+  const auto vector = [](float first, float most, float last, float sign) {
+    std::vector<float> x(kDimension, sign * most / 128);
+    x[0] = sign * first / 128;
+    for (int64_t i = 61; i < kDimension; ++i) x[i] = sign * last / 128;
+    return x;
+  };
+  std::vector<float> data;
+  std::vector<float> centres;
+  for (float sign : {1.0f, -1.0f}) {  // the mean is 0
+    for (float v : vector(127, 10.49f, 10.49f, sign)) data.push_back(v);
+    for (float v : vector(127, -20, -20, sign)) centres.push_back(v);
+    for (float v : vector(127, 41, 40, sign)) centres.push_back(v);
+  }
+  const std::vector<PointId> ids = {0, 1};
+  const auto rows = KMeansRows::Create(
+      Metric::kSquaredL2, kDimension,
+      {{.rows = {data.data(), 2, kDimension, kDimension}, .ids = ids.data()}});
+  ASSERT_TRUE(rows.ok());
+  const NearestCentre nearest(Metric::kSquaredL2,
+                              {centres.data(), 4, kDimension, kDimension}, {});
+  RowCodes codes(*rows);
+  codes.Code(*rows, 0, 2);
+  const CodedNearest coded(*rows, codes, nearest);
+  std::vector<NearestFound> found(2);
+  CodedNearest::Scratch scratch;
+  coded.FindFirst(std::vector<int64_t>{0, 1}, absl::MakeSpan(found), scratch);
+  EXPECT_EQ(found[0].label, 1);
+  EXPECT_EQ(found[1].label, 3);
+  ExpectNearest(*rows, nearest, found);
+}
+
+// Centres in the order of their distance from most rows: the first ones are of
+// no use to begin with.
+TEST(CodedNearest, AFirstSearchComputesLittleMoreThanOneDistanceARow) {
+  std::mt19937_64 random(TestSeed());
+  std::normal_distribution<float> normal;
+  TestVectors data;
+  data.d = 64;
+  for (int64_t j = 0; j < 512 * 64; ++j) {
+    data.queries.push_back((j < 256 * 64 ? 3.0f : 0.5f) * normal(random));
+  }
+  for (int64_t j = 0; j < 600 * 64; ++j) {
+    data.rows.push_back(0.5f * normal(random));
+  }
+  std::vector<PointId> ids;
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < 600; ++i) {
+    ids.push_back(static_cast<PointId>(i));
+    which.push_back(i);
+  }
+  const auto rows = KMeansRows::Create(
+      Metric::kSquaredL2, 64, {{.rows = data.rows_view(), .ids = ids.data()}});
+  ASSERT_TRUE(rows.ok());
+  const NearestCentre nearest(Metric::kSquaredL2, data.queries_view(), {});
+  RowCodes codes(*rows);
+  codes.Code(*rows, 0, rows->size());
+  const CodedNearest coded(*rows, codes, nearest);
+  std::vector<NearestFound> found(which.size());
+  CodedNearest::Scratch scratch;
+  EXPECT_LT(coded.FindFirst(which, absl::MakeSpan(found), scratch), 600 * 4);
+  ExpectNearest(*rows, nearest, found);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(MiniBatch, HasTheSameBitsForAnyShardsAndThreads) {
     KMeansCluster one(data, 1);
     const absl::StatusOr<KMeansResult> expected = one.Run(options);
     ASSERT_TRUE(expected.ok());
-    for (int32_t shards : {2, 7, 16}) {
+    for (int32_t shards : {2, 3, 7, 16}) {
       KMeansCluster cluster(data, shards, random());
       const absl::StatusOr<KMeansResult> result =
           cluster.Run(options, ThreadedWorkers(shards == 7 ? 4 : 1));

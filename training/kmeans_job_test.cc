@@ -297,18 +297,23 @@ TEST(KMeansShard, RefusesStepsThatBuildOnWhatItDoesNotHave) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+// Also while it makes codes of the rows.
 TEST(KMeansShard, AStoppedStepMayBeTriedAgain) {
   std::mt19937_64 random(TestSeed());
-  const KMeansData data = Blobs(9000, 3, 9, 4, random);
-  for (KMeansAlgorithm algorithm :
-       {KMeansAlgorithm::kLloyd, KMeansAlgorithm::kHamerly,
-        KMeansAlgorithm::kElkan}) {
-    KMeansOptions options = OptionsFor(data, 9, false);
+  const KMeansData few = Blobs(9000, 3, 9, 4, random);
+  const KMeansData many = Blobs(4000, 25, 40, 4, random);
+  const std::vector<std::pair<const KMeansData*, KMeansAlgorithm>> cases = {
+      {&few, KMeansAlgorithm::kLloyd},
+      {&few, KMeansAlgorithm::kHamerly},
+      {&few, KMeansAlgorithm::kElkan},
+      {&many, KMeansAlgorithm::kHamerly}};
+  for (const auto& [data, algorithm] : cases) {
+    KMeansOptions options = OptionsFor(*data, data == &few ? 9 : 300, false);
     options.algorithm = algorithm;
-    KMeansCluster plain(data, 1);
+    KMeansCluster plain(*data, 1);
     const absl::StatusOr<KMeansResult> expected = plain.Run(options);
     ASSERT_TRUE(expected.ok());
-    KMeansCluster cluster(data, 1);
+    KMeansCluster cluster(*data, 1);
     absl::StatusOr<KMeansJob> job = KMeansJob::Create(options, 1);
     ASSERT_TRUE(job.ok());
     while (!job->Done()) {

@@ -44,7 +44,7 @@ class KMeansShard {
     // Elkan's bounds may take this much; 0: never.
     int64_t bound_bytes = int64_t{1} << 30;
     // So may 8-bit codes of the rows (coded_nearest.h), which Hamerly's
-    // algorithm searches from the second assignment on.
+    // algorithm searches.
     int64_t code_bytes = int64_t{4} << 30;
   };
 
@@ -94,13 +94,13 @@ class KMeansShard {
       const KMeansStep& step) const;
   void FindMoved(const NearestCentre& centres);
   bool MayUseCodes(int64_t k) const;
-  void PrepareCodes(const NearestCentre& centres, const KMeansWorkers& workers);
-  void PrepareFirstLooks(const NearestCentre& centres);
+  void PrepareCodes(const NearestCentre& centres);
   void AssignRows(const NearestCentre& centres, int64_t begin, int64_t end,
                   Worker& worker);
-  void LookFirst(int64_t begin, int64_t end, Worker& worker);
+  void FindFirst(int64_t begin, int64_t end, Worker& worker);
   void FindPending(const NearestCentre& centres, Worker& worker);
-  void FindCoded(const NearestCentre& centres, Worker& worker);
+  void FindCoded(Worker& worker);
+  void TakeCoded(int64_t distances, Worker& worker);
   void FindNear(const NearestCentre& centres, Worker& worker);
   void StartFound(absl::Span<const int64_t> which, Worker& worker) const;
   NearestFound Nearer(Metric metric, size_t row, NearestFound apart) const;
@@ -194,6 +194,7 @@ class KMeansShard {
   std::optional<CentreDrift> drift_;
   std::optional<CentreSeparation> separation_;
   std::unique_ptr<RowCodes> codes_;
+  bool coding_ = false;  // in the assignment in progress
   bool codes_pay_ = true;
   bool separation_pays_ = true;
   std::optional<CodedNearest> coded_;
@@ -202,9 +203,6 @@ class KMeansShard {
   std::vector<int32_t> apart_;
   std::optional<CodedNearest> near_coded_;
   std::optional<NearestCentre> near_;
-  // Some centres, where no row has one yet.
-  std::unique_ptr<NearestCentre> first_looks_;
-  std::vector<int32_t> first_centres_;
 
   // Seeding: each row's nearest known row.
   int64_t known_ = 0;

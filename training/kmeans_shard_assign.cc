@@ -30,10 +30,9 @@ constexpr int64_t kMinCodedDimension = 8;
 constexpr double kMaxCandidates = 0.1;
 // Rows a centre that its separation has to settle.
 constexpr int64_t kMinApart = 8;
-// Where a first search by codes begins to pay, and how many centres it looks at
-// in float32 to begin with.
+// Where a first search by codes begins to pay.
 constexpr int64_t kMinFirstCoded = 256;
-constexpr int64_t kFirstLooks = 96;
+constexpr int64_t kMinFirstDimension = 24;
 
 }  // namespace
 
@@ -103,7 +102,7 @@ absl::StatusOr<KMeansPartial> KMeansShard::Assign(
   }
   FindMoved(**centres);
   PrepareBounds(step, **centres, workers);
-  PrepareCodes(**centres, workers);
+  PrepareCodes(**centres);
   next_labels_.resize(static_cast<size_t>(rows_.size()));
   next_distances_.resize(static_cast<size_t>(rows_.size()));
 
@@ -115,6 +114,7 @@ absl::StatusOr<KMeansPartial> KMeansShard::Assign(
       });
   if (!complete) {
     bounds_.clear();  // some were moved on, some were not
+    if (coding_) codes_.reset();
     if (!has_base_) assigned_ = 0;
     return absl::CancelledError(
         absl::StrFormat("k-means step %d was stopped", step.number));
@@ -148,12 +148,16 @@ void KMeansShard::AssignRows(const NearestCentre& centres, int64_t begin,
   worker.reach.clear();
   worker.near.clear();
   worker.near_reach.clear();
-  if (first_looks_ != nullptr) LookFirst(begin, end, worker);
-  for (int64_t i = begin; first_looks_ == nullptr && i < end; ++i) {
-    if (!KeepsLabel(centres, i, worker)) worker.pending.push_back(i);
+  if (coding_) codes_->Code(rows_, begin, end);
+  if (coded_.has_value() && !has_base_) {
+    FindFirst(begin, end, worker);
+  } else {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!KeepsLabel(centres, i, worker)) worker.pending.push_back(i);
+    }
+    FindPending(centres, worker);
+    FindCoded(worker);
   }
-  FindPending(centres, worker);
-  FindCoded(centres, worker);
   FindNear(centres, worker);
   Gather(begin, end, worker);
 }
@@ -187,22 +191,22 @@ void KMeansShard::FindPending(const NearestCentre& centres, Worker& worker) {
 bool KMeansShard::MayUseCodes(int64_t k) const {
   return algorithm_ == KMeansAlgorithm::kHamerly && codes_pay_ &&
          k >= (has_base_ ? kMinCodedCentres : kMinFirstCoded) &&
-         d_ >= kMinCodedDimension && rows_.size() > 0 &&
+         d_ >= (has_base_ ? kMinCodedDimension : kMinFirstDimension) &&
+         rows_.size() > 0 &&
          RowCodes::MemoryBytes(rows_.size(), d_) <= options_.code_bytes;
 }
 
-void KMeansShard::PrepareCodes(const NearestCentre& centres,
-                               const KMeansWorkers& workers) {
+void KMeansShard::PrepareCodes(const NearestCentre& centres) {
   coded_.reset();
   near_coded_.reset();
   near_.reset();
-  first_looks_.reset();
   const int64_t k = centres.size();
   const bool codes = MayUseCodes(k);
+  coding_ = false;
   if (codes) {
-    if (codes_ == nullptr) codes_ = std::make_unique<RowCodes>(rows_, workers);
+    coding_ = codes_ == nullptr;
+    if (coding_) codes_ = std::make_unique<RowCodes>(rows_);
     coded_.emplace(rows_, *codes_, centres);
-    if (!has_base_) PrepareFirstLooks(centres);
   }
   if (apart_.empty()) return;
   if (codes) {
@@ -222,55 +226,28 @@ void KMeansShard::PrepareCodes(const NearestCentre& centres,
       active);
 }
 
-// Some centres, evenly spread over all active ones.
-void KMeansShard::PrepareFirstLooks(const NearestCentre& centres) {
-  std::vector<int32_t> active;
-  for (int64_t j = 0; j < centres.size(); ++j) {
-    if (centres.active(j)) active.push_back(static_cast<int32_t>(j));
-  }
-  first_centres_.clear();
-  std::vector<float> rows;
-  const int64_t count =
-      std::min(kFirstLooks, static_cast<int64_t>(active.size()));
-  for (int64_t i = 0; i < count; ++i) {
-    const int32_t j = active[static_cast<size_t>(
-        i * static_cast<int64_t>(active.size()) / count)];
-    first_centres_.push_back(j);
-    rows.insert(rows.end(), centres.centre(j).begin(), centres.centre(j).end());
-  }
-  first_looks_ = std::make_unique<NearestCentre>(
-      rows_.metric(), RowsView{rows.data(), count, d_, d_},
-      absl::Span<const uint8_t>());
-}
-
-// Rows of which nothing is known begin with the nearest of some centres.
-void KMeansShard::LookFirst(int64_t begin, int64_t end, Worker& worker) {
-  for (int64_t i = begin; i < end; ++i) {
-    worker.coded.push_back(i);
-    worker.reach.push_back(0);
-  }
+// Rows of which nothing is known.
+void KMeansShard::FindFirst(int64_t begin, int64_t end, Worker& worker) {
+  for (int64_t i = begin; i < end; ++i) worker.coded.push_back(i);
   worker.found.resize(worker.coded.size());
-  first_looks_->Find(rows_, worker.coded, absl::MakeSpan(worker.found),
-                     worker.scratch);
-  worker.evaluated += (end - begin) * first_looks_->size();
-  for (int64_t i = begin; i < end; ++i) {
-    const NearestFound& found = worker.found[static_cast<size_t>(i - begin)];
-    next_labels_[static_cast<size_t>(i)] =
-        first_centres_[static_cast<size_t>(found.label)];
-    next_distances_[static_cast<size_t>(i)] = found.distance;
-  }
+  TakeCoded(coded_->FindFirst(worker.coded, absl::MakeSpan(worker.found),
+                              worker.coded_scratch),
+            worker);
 }
 
-void KMeansShard::FindCoded(const NearestCentre& centres, Worker& worker) {
+void KMeansShard::FindCoded(Worker& worker) {
   if (worker.coded.empty()) return;
   StartFound(worker.coded, worker);
-  const int64_t distances =
-      coded_->Find(worker.coded, worker.reach, absl::MakeSpan(worker.found),
-                   worker.coded_scratch);
+  TakeCoded(coded_->Find(worker.coded, worker.reach,
+                         absl::MakeSpan(worker.found), worker.coded_scratch),
+            worker);
+}
+
+void KMeansShard::TakeCoded(int64_t distances, Worker& worker) {
   const int64_t count = static_cast<int64_t>(worker.coded.size());
   worker.coded_rows += count;
   worker.coded_distances += distances;
-  worker.evaluated += distances + count * centres.size();
+  worker.evaluated += distances + count * coded_->size();
   for (size_t p = 0; p < worker.coded.size(); ++p) {
     const size_t i = static_cast<size_t>(worker.coded[p]);
     next_labels_[i] = worker.found[p].label;

@@ -53,8 +53,8 @@ class ManyCentres : public testing::TestWithParam<std::string> {
  protected:
   KMeansData Data(std::mt19937_64& random) const {
     if (GetParam() == "plane") return Blobs(4000, 2, 60, 3, random);
-    if (GetParam() == "heavy") return HeavyTailed(2500, 9, random);
-    KMeansData data = Blobs(4000, 12, 60, 4, random);
+    if (GetParam() == "heavy") return HeavyTailed(2500, 25, random);
+    KMeansData data = Blobs(4000, 26, 60, 4, random);
     if (GetParam() == "cosine") data.metric = Metric::kCosine;
     if (GetParam() == "grid") {  // exact ties at every step
       for (float& v : data.rows) v = static_cast<float>(random() % 3);

@@ -17,6 +17,9 @@ using CodeFloats = float __attribute__((vector_size(64)));
 using CodeInts = int32_t __attribute__((vector_size(64)));
 using CodeBytes = int8_t __attribute__((vector_size(16)));
 
+using FourFloats = float __attribute__((vector_size(16)));
+using FourInts = int32_t __attribute__((vector_size(16)));
+
 static_assert(sizeof(CodeFloats) == kCodeLanes * sizeof(float));
 
 // y, and its largest magnitude. Bits of magnitudes are ordered as integers.
@@ -49,6 +52,16 @@ inline __attribute__((always_inline)) float ShiftRow(const RowToCode& from,
   return largest;
 }
 
+// The sum of all lanes, by halves.
+template <typename Quarter, typename Vector>
+inline __attribute__((always_inline)) auto SumOf(const Vector& v) {
+  Quarter quarters[4];
+  static_assert(sizeof(quarters) == sizeof(v));
+  memcpy(quarters, &v, sizeof(v));
+  const Quarter sum = (quarters[0] + quarters[1]) + (quarters[2] + quarters[3]);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 inline __attribute__((always_inline)) CodedRow CodeRow(const RowToCode& from,
                                                        float* y,
                                                        int8_t* codes) {
@@ -56,6 +69,7 @@ inline __attribute__((always_inline)) CodedRow CodeRow(const RowToCode& from,
   constexpr float kShift = 0x1.8p23f;
   const float limit = static_cast<float>(from.limit);
   CodedRow coded = {ShiftRow(from, y) / limit, 0, 0, 0, 0};
+  if (!(coded.scale < 0x1p60f)) return coded;
   if (!(coded.scale > 0x1p-100f)) coded.scale = 0;
   const float inverse = coded.scale > 0 ? 1 / coded.scale : 0;
   CodeFloats residual = {};
@@ -80,12 +94,11 @@ inline __attribute__((always_inline)) CodedRow CodeRow(const RowToCode& from,
     memcpy(codes + i, &bytes,
            static_cast<size_t>(rest < kCodeLanes ? rest : kCodeLanes));
   }
-  for (int l = 0; l < kCodeLanes; ++l) {
-    coded.residual += residual[l];
-    coded.square += square[l];
-    coded.code_square += static_cast<int32_t>(code_square[l]);
-    coded.code_sum += code_sum[l];
-  }
+  coded.residual = SumOf<FourFloats>(residual);
+  coded.square = SumOf<FourFloats>(square);
+  coded.code_square =
+      SumOf<FourInts>(__builtin_convertvector(code_square, CodeInts));
+  coded.code_sum = SumOf<FourInts>(code_sum);
   return coded;
 }
 

@@ -31,8 +31,9 @@ struct CodedRow {
 };
 
 // Writes d codes of magnitude at most `limit`; `y` is scratch of d values,
-// padded. REQUIRES: row * factor - offset does not overflow. Sums are float32,
-// with errors of less than 2^-12 of them.
+// padded. Sums are float32, with errors of less than 2^-12 of them. Rows for
+// which the scale would be 2^60 or more, or row * factor overflows, get that
+// scale and nothing else.
 using CodeRowKernel = CodedRow (*)(const RowToCode& from, float* y,
                                    int8_t* codes);
 
