@@ -20,13 +20,27 @@ std::partial_ordering Compare(int64_t a, double b) {
   return 0.0 <=> b - static_cast<double>(whole);
 }
 
-bool Matches(const AttributeValue& wanted, const AttributeValue& stored) {
-  if (const auto* list = std::get_if<std::vector<std::string>>(&stored)) {
-    const auto* text = std::get_if<std::string>(&wanted);
-    return text != nullptr &&
-           std::find(list->begin(), list->end(), *text) != list->end();
+// Strings come before values of other kinds.
+struct TextBefore {
+  bool operator()(const AttributeValue& wanted, const std::string& text) const {
+    const auto* const value = std::get_if<std::string>(&wanted);
+    return value != nullptr && *value < text;
   }
-  return wanted == stored;  // false for different alternatives
+  bool operator()(const std::string& text, const AttributeValue& wanted) const {
+    const auto* const value = std::get_if<std::string>(&wanted);
+    return value == nullptr || text < *value;
+  }
+};
+
+bool Matches(const std::vector<AttributeValue>& any_of,
+             const AttributeValue& stored) {
+  const auto* const list = std::get_if<std::vector<std::string>>(&stored);
+  if (list == nullptr) {  // values of other kinds are not equal
+    return std::binary_search(any_of.begin(), any_of.end(), stored);
+  }
+  return std::any_of(list->begin(), list->end(), [&](const std::string& text) {
+    return std::binary_search(any_of.begin(), any_of.end(), text, TextBefore());
+  });
 }
 
 std::partial_ordering Compare(double a, double b) { return a <=> b; }
@@ -62,10 +76,7 @@ class Passes {
 
   bool operator()(const MatchCondition& match) const {
     const AttributeValue* stored = Find(match.attribute);
-    if (stored == nullptr) return false;
-    return std::any_of(
-        match.any_of.begin(), match.any_of.end(),
-        [stored](const AttributeValue& w) { return Matches(w, *stored); });
+    return stored != nullptr && Matches(match.any_of, *stored);
   }
 
   bool operator()(const RangeCondition& range) const {

@@ -18,7 +18,7 @@ namespace coterie {
 // if it holds a wanted string. Values: string, int64 or bool.
 struct MatchCondition {
   std::string attribute;
-  std::vector<AttributeValue> any_of;
+  std::vector<AttributeValue> any_of;  // sorted
 
   friend bool operator==(const MatchCondition&,
                          const MatchCondition&) = default;
@@ -79,7 +79,8 @@ struct Filter {
 };
 
 // Whether the filter admits a point. An absent attribute passes no condition.
-// O(conditions x values).
+// REQUIRES: values and ids of conditions are sorted. O(conditions x log values
+// x length of a list).
 bool Admits(const Filter& filter, PointId id, const Attributes& attributes);
 
 }  // namespace coterie

@@ -47,6 +47,9 @@ absl::StatusOr<Condition> DecodeMatch(const v1::MatchCondition& match,
     }
     decoded.any_of.push_back(*std::move(value));
   }
+  std::vector<AttributeValue>& values = decoded.any_of;
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
   return Condition(std::move(decoded));
 }
 

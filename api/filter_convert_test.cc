@@ -22,8 +22,9 @@ TEST(DecodeFilter, EmptyIsEmpty) { EXPECT_TRUE(Decode("")->empty()); }
 
 TEST(DecodeFilter, TakesEveryKindInItsList) {
   const auto filter = Decode(R"(
-    must { match { attribute: "m" any_of { string_value: "x" }
-                   any_of { int_value: 0 } any_of { bool_value: false } } }
+    must { match { attribute: "m" any_of { bool_value: false }
+                   any_of { string_value: "x" } any_of { int_value: 0 }
+                   any_of { string_value: "x" } } }
     must { has_attribute { attribute: "h" } }
     should { range { attribute: "r" gt: -inf lte: 0 } }
     must_not { ids { ids: [9, 0, 5, 9] } })");

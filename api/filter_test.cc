@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -27,6 +28,7 @@ bool Passes(const Condition& condition, const Attributes& attributes,
 }
 
 Condition Match(std::vector<AttributeValue> any_of) {
+  std::sort(any_of.begin(), any_of.end());
   return MatchCondition{"a", std::move(any_of)};
 }
 
@@ -34,6 +36,45 @@ TEST(Filter, EmptyAdmitsEverything) {
   EXPECT_TRUE(Filter().empty());
   EXPECT_TRUE(Admits(Filter(), 0, {}));
   EXPECT_TRUE(Admits(Filter(), 7, {{"a", true}}));
+}
+
+// As by looking at each wanted value and each member of a list.
+TEST(Match, FindsAmongManyValuesWhatIsThere) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  const auto text = [&] { return absl::StrCat("t", random() % 40); };
+  const auto value = [&]() -> AttributeValue {
+    switch (random() % 3) {
+      case 0:
+        return text();
+      case 1:
+        return static_cast<int64_t>(random() % 40) - 20;
+      default:
+        return random() % 2 == 0;
+    }
+  };
+  int matched = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<AttributeValue> wanted(1 + random() % 12);
+    for (AttributeValue& one : wanted) one = value();
+    std::vector<std::string> list(random() % 4);
+    for (std::string& one : list) one = text();
+    const AttributeValue stored =
+        random() % 2 == 0 ? value() : AttributeValue(list);
+    bool expected = false;
+    for (const AttributeValue& one : wanted) {
+      expected |= one == stored;
+      if (!std::holds_alternative<std::vector<std::string>>(stored)) continue;
+      for (const std::string& member : list) {
+        expected |= one == AttributeValue(member);
+      }
+    }
+    ASSERT_EQ(Passes(Match(wanted), {{"a", stored}}), expected) << round;
+    matched += expected;
+  }
+  EXPECT_GT(matched, 500);
+  EXPECT_LT(matched, 4500);
 }
 
 TEST(Match, WantsTheSameValueOfTheSameType) {

@@ -79,6 +79,8 @@ void CheckCondition(const Condition& condition, const Limits& limits) {
     FuzzCheck(
         static_cast<int64_t>(match->any_of.size()) <= limits.filter_values,
         "values keep their limit");
+    FuzzCheck(std::is_sorted(match->any_of.begin(), match->any_of.end()),
+              "values are sorted");
     for (const AttributeValue& value : match->any_of) {
       FuzzCheck(!std::holds_alternative<double>(value) &&
                     !std::holds_alternative<std::vector<std::string>>(value),

@@ -107,6 +107,7 @@ Condition RandomCondition(absl::Span<const PointId> ids,
                            : kind == 2 ? AttributeValue(Whole(random))
                                        : AttributeValue(random() % 2 == 0));
   }
+  std::sort(match.any_of.begin(), match.any_of.end());
   return match;
 }
 
