@@ -130,6 +130,11 @@ absl::Status FaissFactory::Check(Metric metric, int64_t d) const {
   const auto refused = [this](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("'", Text(), "': ", why));
   };
+  if (turn != Turn::kNone && d > kMostTurned) {
+    return refused(absl::StrCat("it turns vectors of ", d,
+                                " components, over the limit of ",
+                                kMostTurned));
+  }
   if (turn_dimension > d) {
     return refused(absl::StrCat("it turns vectors into ", turn_dimension,
                                 " components, and they have ", d));
@@ -216,11 +221,29 @@ int64_t FaissFactory::KeptBytes(int64_t d, int64_t rows) const {
   return bytes + rows * 8 + rows * (code_bytes(d) + 8) / 2;
 }
 
+int64_t FaissFactory::TrainingBytes(int64_t d, int64_t rows) const {
+  const int64_t turned = dimension(d);
+  const int64_t trained = TrainingRows(rows);
+  int64_t bytes = 0;
+  // Rows about their mean or turned, and matrices of floats and doubles.
+  if (turn == Turn::kPca || turn == Turn::kPcaTurned) {
+    bytes += 4 * trained * d + 20 * d * d;
+  } else if (turn == Turn::kOpq) {
+    bytes += 4 * trained * (d + 2 * turned) + 32 * d * d;
+  } else if (turn == Turn::kRandom) {
+    bytes += 8 * d * d;
+  }
+  // Of what is left over beside the lists' means.
+  if (code == Code::kProduct) bytes += 8 * trained * turned;
+  return bytes;
+}
+
 int64_t FaissFactory::BuildingBytes(int64_t d, int64_t rows) const {
   const int64_t turned = turn != Turn::kNone ? dimension(d) : 0;
   // Rows as FAISS takes them, once more as it turns them, their codes and
   // numbers, and the file.
-  return KeptBytes(d, rows) + rows * (4 * d + 4 * turned + code_bytes(d) + 24) +
+  return KeptBytes(d, rows) + TrainingBytes(d, rows) +
+         rows * (4 * d + 4 * turned + code_bytes(d) + 24) +
          rows * code_bytes(d) + (graph() ? rows * (8 * links + 64) : rows * 4);
 }
 

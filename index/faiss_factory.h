@@ -42,6 +42,9 @@ struct FaissFactory {
   static constexpr int32_t kMostLists = 65536;
   static constexpr int32_t kMostLinks = 256;
   static constexpr int64_t kRowsPerList = 39;
+  // Components that a turn takes. What LAPACK decomposes for it grows with the
+  // cube, and is not to be stopped: a PCA of so many takes half a minute.
+  static constexpr int64_t kMostTurned = 3072;
   // Rows to train on: at most so many of each list, and of each centroid of a
   // product code; spread evenly over the data.
   static constexpr int64_t kTrainedPerMean = 128;
@@ -59,8 +62,8 @@ struct FaissFactory {
   static absl::StatusOr<FaissFactory> Parse(absl::string_view text);
 
   // Whether it can be over vectors of this dimension: parts divide it, a turn
-  // does not raise it, and a PCA, which moves the origin, is not of
-  // INNER_PRODUCT. INVALID_ARGUMENT naming both numbers.
+  // does not raise it nor take more than kMostTurned, and a PCA, which moves
+  // the origin, is not of INNER_PRODUCT. INVALID_ARGUMENT naming both numbers.
   absl::Status Check(Metric metric, int64_t d) const;
   // INVALID_ARGUMENT if they are fewer than a product code or a turn can be
   // trained on.
@@ -74,7 +77,7 @@ struct FaissFactory {
   int64_t code_bytes(int64_t d) const;
   int64_t TrainingRows(int64_t rows) const;
   // Bytes of an index over so many rows of dimension d, and at most while it is
-  // built, both together. REQUIRES: lists are those of For.
+  // built, what is kept included. REQUIRES: lists are those of For.
   int64_t KeptBytes(int64_t d, int64_t rows) const;
   int64_t BuildingBytes(int64_t d, int64_t rows) const;
 
@@ -82,6 +85,10 @@ struct FaissFactory {
   std::string Text() const;
 
   friend bool operator==(const FaissFactory&, const FaissFactory&) = default;
+
+ private:
+  // What FAISS takes besides while it is trained.
+  int64_t TrainingBytes(int64_t d, int64_t rows) const;
 };
 
 }  // namespace coterie

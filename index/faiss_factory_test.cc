@@ -88,14 +88,35 @@ TEST(FaissFactory, IsForSomeDimensionsAndMetrics) {
   const std::pair<const char*, int64_t> misfits[] = {
       {"IVF8,PQ16", 100},          {"PCA64,IVF8,PQ10", 100},
       {"PCA101,IVF8,Flat", 100},   {"OPQ16,IVF8,Flat", 100},
-      {"OPQ16_60,IVF8,Flat", 100}, {"RR2,HNSW8", 1}};
+      {"OPQ16_60,IVF8,Flat", 100}, {"RR2,HNSW8", 1},
+      {"PCA64,IVF8,Flat", 3073},   {"OPQ16,IVF8,PQ16", 16384},
+      {"RR64,HNSW8", 16384}};
   for (const auto& [text, d] : misfits) {
     const absl::Status status = check(text, d);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
     EXPECT_TRUE(absl::StrContains(status.message(), text)) << status;
   }
+  EXPECT_TRUE(check("PCA64,IVF8,Flat", 3072).ok());
+  EXPECT_TRUE(check("IVF65536,PQ16384", 16384).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(
       check("PCA8,IVF8,Flat", 16, Metric::kInnerProduct)));
+}
+
+// The largest that is accepted neither overflows nor passes for small.
+TEST(FaissFactory, CountsMemoryOfTheLargest) {
+  constexpr int64_t kRows = int64_t{1} << 31;
+  for (const char* text : {"IVF65536,Flat", "HNSW256", "IVF65536,PQ16384",
+                           "OPQ3072,IVF65536,PQ3072", "PCA3072,HNSW256"}) {
+    const FaissFactory factory = FaissFactory::Parse(text)->For(kRows);
+    const int64_t d = factory.turn == FaissFactory::Turn::kNone ? 16384 : 3072;
+    EXPECT_TRUE(factory.Check(Metric::kSquaredL2, d).ok()) << text;
+    const int64_t kept = factory.KeptBytes(d, kRows);
+    EXPECT_GE(kept, kRows * factory.code_bytes(d)) << text;
+    EXPECT_GE(factory.BuildingBytes(d, kRows), kept + kRows * 4 * d) << text;
+  }
+  // A turn of many components has more to it than its rows.
+  const FaissFactory turned = *FaissFactory::Parse("PCA64,IVF8,Flat");
+  EXPECT_GE(turned.BuildingBytes(3072, 4000), int64_t{3072} * 3072 * 20);
 }
 
 TEST(FaissFactory, HasNoMoreListsThanRowsToTrainThem) {

@@ -11,10 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "api/placement.h"
+#include "index/faiss_factory.h"
 #include "index/metric.h"
 #include "shard/log_codec.h"
 #include "shard/plan_scales.h"
 #include "shard/segment.h"
+#include "shard/segment_index.h"
 
 namespace coterie {
 namespace {
@@ -247,12 +249,43 @@ absl::Status AdoptFiles(const ManifestCollection& listed,
   return absl::OkStatus();
 }
 
+// DATA_LOSS unless it is made as the collection wants it.
+absl::Status CheckMade(const SegmentIndex& index, const IndexSpec& spec) {
+  if (index.faiss() != nullptr) {
+    const auto wanted = FaissFactory::Parse(spec.factory);
+    if (!wanted.ok()) return wanted.status();
+    const FaissFactory fit = wanted->For(index.size());
+    if (index.faiss()->factory() == fit) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat("it is ", index.faiss()->factory().Text(),
+                     ", and the collection has ", fit.Text()));
+  }
+  if (index.lsh() == nullptr || index.lsh()->tables() == spec.tables()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("it has ", index.lsh()->tables(),
+                                          " tables, and the collection ",
+                                          spec.tables()));
+}
+
+absl::StatusOr<std::shared_ptr<SegmentIndex>> OpenIndex(const SegmentFile& file,
+                                                        const IndexSpec& spec,
+                                                        SegmentFolder* folder) {
+  auto index = folder->OpenIndex(file, spec.kind);
+  if (!index.ok()) return index;
+  const absl::Status made = CheckMade(**index, spec);
+  if (made.ok()) return index;
+  return absl::DataLossError(absl::StrCat(
+      folder->path(), "/", IndexFileName(file.header().name.number, spec.kind),
+      ": ", made.message()));
+}
+
 // Gives the segments their structures, as far as there are sound files of them.
 void AdoptIndexes(const CollectionState& state, SegmentFolder* folder,
                   std::vector<std::string>* warnings) {
   for (const auto& segment : state.coverage().segments) {
     for (const IndexSpec& spec : state.spec().indexes) {
-      auto index = folder->OpenIndex(*segment->file(), spec.kind);
+      auto index = OpenIndex(*segment->file(), spec, folder);
       if (index.ok()) {
         (*index)->MakeCodes(segment->rows(segment->size()), segment->codes());
         (*index)->SetScales(MeasureScales(*segment, **index));

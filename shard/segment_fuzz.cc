@@ -3,10 +3,10 @@
 //
 // Each either refuses with DATA_LOSS or gives a value that encodes to exactly
 // those bytes; a segment file that is accepted can be looked up and scanned,
-// and an index file has the structure that it says. Input: one byte that
-// chooses a reader, by bits: 1 and 2 the file, 4 whether checksums are put
-// right first, so that what is behind them is reached, 8 and 16 the kind of an
-// index; then the file.
+// and an index file has the structure that it says, and of FAISS can be
+// searched. Input: one byte that chooses a reader, by bits: 1 and 2 the file, 4
+// whether checksums are put right first, so that what is behind them is
+// reached, 8 and 16 the kind of an index; then the file.
 
 #include <sys/mman.h>
 
@@ -17,13 +17,16 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "index/faiss_index.h"
 #include "shard/crc32c.h"
 #include "shard/record_bytes.h"
 #include "shard/segment_file.h"
@@ -140,6 +143,24 @@ void SealIndex(std::string* bytes) {
   Seal(bytes, kPage - 4);
 }
 
+// Whatever its floats and links are, rows are named that there are, each once.
+void SearchFaiss(const FaissIndex& index) {
+  for (const float x : {0.0F, 1.0F}) {
+    const std::vector<float> query(static_cast<size_t>(index.dimension()), x);
+    const auto rows =
+        index.Candidates(query, {2, 9}, nullptr, [] { return false; });
+    if (!rows.ok()) {
+      Check(absl::IsInternal(rows.status()));
+      continue;
+    }
+    Check(rows->size() <= 9);
+    const std::set<int64_t> seen(rows->begin(), rows->end());
+    Check(seen.size() == rows->size());
+    Check(seen.empty() ||
+          (*seen.begin() >= 0 && *seen.rbegin() < index.size()));
+  }
+}
+
 // Of the first segment of collection 1, by the shards of the tests.
 void CheckIndex(std::string bytes, bool seal, IndexKind kind) {
   IndexName name;
@@ -156,6 +177,7 @@ void CheckIndex(std::string bytes, bool seal, IndexKind kind) {
   }
   Check((*index)->kind() == kind);
   Check((*index)->size() >= 0 && (*index)->MemoryBytes() > 0);
+  if ((*index)->faiss() != nullptr) SearchFaiss(*(*index)->faiss());
 }
 
 void Read(uint8_t which, absl::string_view bytes) {
