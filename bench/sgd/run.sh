@@ -2,8 +2,10 @@
 # Updates and bytes that block-sparsified SGD needs beside gradient descent, on
 # the paper's problems; a gradient pass beside what memory gives; then through
 # the service: bytes counted at the RPC layer, one slow shard of eight, and time
-# beside scikit-learn. Writes bench/out/sgd.jsonl and sgd.png, prints a table.
-# Counts do not depend on the machine. Eight minutes.
+# beside scikit-learn. Writes bench/out/sgd.jsonl and, beside the paper's claim,
+# sgd.png (updates over n tau), sgd_bytes.png, sgd_stragglers.png and
+# sgd_loss.png; prints a table. Counts do not depend on the machine. Eight
+# minutes.
 #   QUICK=1   each time once, without Fashion-MNIST
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -148,20 +148,21 @@ def load(server, name, rows, labels, folder):
                f"{folder}/{name}.csv", "--create", "--metric", "l2")
 
 
-def train(server, name, loss):
+def train(server, name, loss, updates=20_000):
     """Nesterov's method on full gradients, its step from the rows."""
     start = time.perf_counter()
     model = json.loads(server.run(
         "--json", "train", name, "--label", "label", "--method", "accelerated",
         "--workers", "1", "--block-fraction", "1", "--l2", str(L2),
-        "--updates", "20000", "--target-loss", repr(loss)))
+        "--updates", str(updates), "--target-loss", repr(loss)))
     seconds = time.perf_counter() - start
     return seconds, model
 
 
 def add_scikit_learn(results, runs):
     """Time to the loss that scikit-learn ends at: fit() there, the whole
-    command here."""
+    command here. Returns loss over time: data -> name -> [(seconds, loss)]."""
+    curves = {}
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:
@@ -172,8 +173,29 @@ def add_scikit_learn(results, runs):
                 for peer, make in peers(len(rows)).items():
                     compare(results, server, (name, peer, make),
                             (theirs, labels), runs)
+                if len(rows) < 10_000:
+                    curves[name] = losses(server, name, theirs, labels)
         finally:
             server.stop()
+    return curves
+
+
+def losses(server, name, rows, labels):
+    """Both sides stopped earlier and later."""
+    result = {"coterie train --method accelerated": [
+        (seconds, model["last"]["loss"]) for seconds, model in
+        (train(server, name, 0, updates) for updates in
+         (5, 10, 20, 50, 100, 200, 400, 800))]}
+    for peer, make in peers(len(rows)).items():
+        result[peer] = []
+        for iterations in (1, 2, 5, 10, 20, 50, 100, 200):
+            fitted = make().set_params(max_iter=iterations, tol=1e-12)
+            start = time.perf_counter()
+            fitted.fit(rows, labels)
+            seconds = time.perf_counter() - start
+            result[peer].append(
+                (seconds, objective(fitted.coef_[0], rows, labels)))
+    return result
 
 
 def compare(results, server, case, data, runs):

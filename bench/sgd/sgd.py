@@ -11,12 +11,14 @@ import sys
 # pylint: disable=wrong-import-position
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..")]
 from harness.results import OUT, Results
+import plots
 import service
 
 BENCH = "bazel-bin/bench/sgd/sgd_bench"
 GRADIENT = "bazel-bin/bench/sgd/gradient_bench"
 DATA = ["data/a1a.libsvm", "data/mushrooms.libsvm"]
 SAGA = ("SAGA", "ISAGA")
+ROWS = {"a1a": 1605, "mushrooms": 8124}
 
 
 def runs():
@@ -31,6 +33,12 @@ def runs():
 
 def case_of(run):
     return f"{run['method']}/{run['data']}/n={run['n']}/ntau={run['ntau']}"
+
+
+def workers_of(run):
+    """n as in the step, 1 / the largest share of the rows."""
+    rows = ROWS[run["data"].split()[0]]
+    return rows / -(-rows // run["n"])
 
 
 class Report:
@@ -101,35 +109,15 @@ class Report:
         """How well updates follow K (1 + 1/(n tau)), K those of GD(1/L)."""
         worst = 0
         for run, whole in self.law:
-            off = run["updates"] / (whole * (1 + 1 / (run["n"] * run["tau"])))
+            off = run["updates"] / (whole *
+                                    (1 + 1 / (workers_of(run) * run["tau"])))
             worst = max(worst, abs(off - 1))
         print(f"ISEGA's updates over K (1 + 1/(n tau)): within {worst:.1%} "
               f"in {len(self.law)} runs")
 
-    def plot(self):
-        import matplotlib  # pylint: disable=import-outside-toplevel
-        matplotlib.use("Agg")
-        from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
-        figure, axes = pyplot.subplots(figsize=(7, 5))
-        for index, data in enumerate(sorted({r["data"] for r, _ in self.law})):
-            for marker, n in zip("osd^", (5, 20, 50, 100)):
-                points = [(r["n"] * r["tau"], r["updates"] / whole)
-                          for r, whole in self.law
-                          if r["data"] == data and r["n"] == n]
-                if points:
-                    axes.plot(*zip(*points), marker, color=f"C{index}",
-                              fillstyle="none", label=f"{data}, n={n}")
-        grid = [2 ** (i / 8) for i in range(-9, 18)]
-        axes.plot(grid, [1 + 1 / u for u in grid], color="black", linewidth=0.8,
-                  label="1 + 1/(n tau)")
-        axes.axhline(2, color="grey", linewidth=0.8, linestyle=":")
-        axes.set_xscale("log", base=2)
-        axes.set_xlabel("n tau: blocks sent by all workers, in gradients")
-        axes.set_ylabel("updates / updates of gradient descent, 1/L")
-        axes.set_title("ISEGA to a relative gap of 1e-5 (dotted: descent, 1/2L)")
-        axes.legend(fontsize=7)
-        figure.tight_layout()
-        figure.savefig(f"{OUT}/sgd.png", dpi=120)
+    def points(self):
+        return [(run["data"], run["n"], workers_of(run) * run["tau"],
+                 run["updates"] / whole) for run, whole in self.law]
 
 
 def add_bandwidth(results):
@@ -154,9 +142,13 @@ def main():
     add_bandwidth(results)
     service.add_wire(results)
     service.add_stragglers(results)
-    service.add_scikit_learn(results, 1 if os.environ.get("QUICK") else 5)
+    curves = service.add_scikit_learn(results,
+                                      1 if os.environ.get("QUICK") else 5)
     report.print_law()
-    report.plot()
+    plots.law(report.points(), f"{OUT}/sgd.png")
+    plots.bytes_to_gap(results.lines, f"{OUT}/sgd_bytes.png")
+    plots.stragglers(results.lines, f"{OUT}/sgd_stragglers.png")
+    plots.loss_over_time(curves, f"{OUT}/sgd_loss.png")
 
 
 if __name__ == "__main__":
