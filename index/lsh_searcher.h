@@ -91,10 +91,11 @@ class LshSearcher {
   // kScan: nothing was offered; a scan with `*seed` should answer the query.
   Outcome Run(int64_t query, TopK& top, LshAccount& account, double* seed) {
     TopK mine(top.k(), top.Threshold());
-    Start(query);
+    *seed = mine.Threshold();
     rule_ = RuleFor(top.k());
-    const Outcome outcome =
-        norm_ > 0 && rule_.target < 1 ? Read(mine) : Outcome::kScan;
+    if (rule_.target >= 1) return Outcome::kScan;
+    Start(query);
+    const Outcome outcome = norm_ > 0 ? Read(mine) : Outcome::kScan;
     for (uint32_t row : met_) seen_[row / 64] = 0;
     *seed = mine.Threshold();
     account.candidates += static_cast<int64_t>(met_.size());

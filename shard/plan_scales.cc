@@ -42,6 +42,12 @@ class Timer {
   Timer(const TimedSegment& segment, const SearchRates& rates)
       : segment_(segment), rates_(rates) {
     const RowsView& rows = segment.rows.rows;
+    live_.assign(static_cast<size_t>((rows.n + 63) / 64), ~uint64_t{0});
+    for (int64_t q = 0; q < kQueries; ++q) {
+      const int64_t row = RowOf(q);
+      live_[static_cast<size_t>(row / 64)] &= ~(uint64_t{1} << (row % 64));
+    }
+    segment_.rows.live = live_.data();
     question_.dimension = rows.d;
     question_.k = kK;
     planned_.rows = rows.n;
@@ -125,13 +131,18 @@ class Timer {
     return ChoosePlan(question_, {&planned_, 1}, rates_);
   }
 
+  // Spread over the segment.
+  int64_t RowOf(int64_t query) const {
+    return (2 * query + 1) * segment_.rows.rows.n / (2 * kQueries);
+  }
+
   // Seconds a query; infinite if the search says false of more than one.
   double Time(Search search) const {
     const RowsView& rows = segment_.rows.rows;
     double seconds = 0;
     int refused = 0;
     for (int64_t q = 0; q < kQueries; ++q) {
-      const VectorView row = rows.row((2 * q + 1) * rows.n / (2 * kQueries));
+      const VectorView row = rows.row(RowOf(q));
       const ScanQueries query(segment_.metric, {row.data(), 1, rows.d, rows.d});
       double least = std::numeric_limits<double>::infinity();
       bool served = true;
@@ -162,7 +173,9 @@ class Timer {
     return 1;
   }
 
-  const TimedSegment& segment_;
+  // A row is not to find itself: queries are dead meanwhile.
+  std::vector<uint64_t> live_;
+  TimedSegment segment_;
   const SearchRates& rates_;
   PlanQuestion question_;
   PlanSegment planned_;
