@@ -28,7 +28,6 @@
 
 #include "absl/types/span.h"
 #include "index/certified_kernels.h"
-#include "index/certified_memory.h"
 #include "index/code_simd.h"
 #include "training/code_look_kernels.h"
 #include "training/kmeans_rows.h"
@@ -76,9 +75,8 @@ class RowCodes {
   int unit_ = 0;
   std::vector<float> offset_;
   std::vector<float> unit_offset_;  // in units, padded
-  std::vector<int32_t, internal_certified::StreamAllocator<int32_t>>
-      codes_;  // quads a row
-  std::vector<Form, internal_certified::StreamAllocator<Form>> forms_;
+  std::vector<int32_t> codes_;      // quads a row
+  std::vector<Form> forms_;
 };
 
 // Centres coded to go with them. Immutable after construction; any number of
