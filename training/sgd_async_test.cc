@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -129,6 +130,54 @@ TEST(SgdAsync, TheTableRuleBeatsStragglersAndFindsTheOptimum) {
                 slower == 1 ? 7 : 7 * (slower - 1));
     }
   }
+}
+
+// The answers of the slow shard are old: what they add up to with the others'
+// is not the loss of any parameters.
+TEST(SgdAsync, ATargetLossIsThatOfTheParametersAtTheEnd) {
+  SCOPED_TRACE(testing::Message() << "SEED=" << TestSeed());
+  const Fleet fleet(true);
+  SgdOptions options = fleet.Options(kAsync, SgdAsyncRule::kConstant, kPlain);
+  const auto run = [&](const std::function<bool(const SgdJob&)>& seen) {
+    absl::StatusOr<SgdJob> job = SgdJob::Create(options, kShards);
+    EXPECT_TRUE(job.ok()) << job.status();
+    SgdSimulation simulation(fleet.data, kShards,
+                             ByWorker(fleet.data, kShards, kShards));
+    simulation.seconds = [](int32_t shard, int64_t) {
+      return shard == 0 ? 25.0 : 1.0;
+    };
+    simulation.on_update = [&](const SgdJob& j, double) { return seen(j); };
+    EXPECT_TRUE(simulation.Run(*job).ok());
+    return *std::move(job);
+  };
+  const auto truth = [&](const SgdJob& job) {
+    return Objective(fleet.data, fleet.model, job.Parameters(), nullptr);
+  };
+  // A loss that only seems to be reached.
+  double seeming = 0, gap = 0;
+  options.max_updates = 300;
+  run([&](const SgdJob& job) {
+    const double off = truth(job) - job.progress().loss;
+    if (off > gap) {
+      gap = off;
+      seeming = job.progress().loss;
+    }
+    return true;
+  });
+  ASSERT_GT(gap, 1e-3);
+  options.target_loss = seeming;
+  const SgdJob job = run([](const SgdJob&) { return true; });
+  if (job.stop() == SgdStop::kTargetLoss) {
+    EXPECT_LE(truth(job), seeming);
+    EXPECT_NEAR(job.progress().loss, truth(job), 1e-12);
+  } else {
+    EXPECT_EQ(job.stop(), SgdStop::kMaxUpdates);
+  }
+  // One that is.
+  options.target_loss = truth(job) + 0.05;
+  const SgdJob reached = run([](const SgdJob&) { return true; });
+  EXPECT_EQ(reached.stop(), SgdStop::kTargetLoss);
+  EXPECT_LE(truth(reached), options.target_loss);
 }
 
 // Expected, and warned of: rows count by the speed of their shard.

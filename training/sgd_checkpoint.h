@@ -32,7 +32,8 @@ void Fields(Archive& archive, Self& o) {
           o.float64, o.mode, o.rule, o.backup, o.bound, o.buffer,
           o.max_staleness, o.schedule, o.step, o.decay, o.smoothness,
           o.strong_convexity, o.max_updates, o.target_loss, o.min_gradient,
-          o.held_out, o.evaluate_every, o.refresh_every);
+          o.held_out, o.evaluate_every, o.refresh_every, o.micro_batches,
+          o.back_copies, o.gather_every);
 }
 
 template <typename Archive, typename Self>
@@ -47,7 +48,7 @@ template <typename Archive, typename Self>
 requires std::same_as<std::remove_const_t<Self>, SgdShardAccount>
 void Fields(Archive& archive, Self& a) {
   archive(a.accepted, a.late, a.dropped, a.rows, a.bytes_down, a.bytes_up,
-          a.bytes_whole);
+          a.bytes_whole, a.bytes_forward, a.bytes_backward);
 }
 
 template <typename Archive, typename Self>

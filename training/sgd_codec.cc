@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "training/sgd_compress.h"
+#include "training/sgd_stage_wire.h"
 #include "training/sgd_wire.h"
 
 namespace coterie {
@@ -21,6 +22,8 @@ using internal_sgd::In;
 using internal_sgd::kBfloat16;
 using internal_sgd::kFloat16;
 using internal_sgd::Out;
+using internal_sgd::ReadSgdStage;
+using internal_sgd::WriteSgdStage;
 
 int BitsOf(int32_t levels) {
   return std::bit_width(static_cast<uint32_t>(2 * levels));
@@ -202,6 +205,7 @@ void WriteStep(const SgdTask& task, const SgdStep& step, Out& out) {
     }
     return;
   }
+  if (step.kind == SgdStepKind::kStage) return WriteSgdStage(step.stage, out);
   out.Varint(static_cast<uint64_t>(step.parameters.size()));
   out.Values(step.parameters, task.float64);
 }
@@ -230,8 +234,9 @@ void WritePartial(const SgdTask& job, const SgdPartial& partial, Out& out) {
   }
   out.Double(partial.loss);
   out.Varint(partial.rows);
-  if (partial.kind == SgdStepKind::kEvaluate) {
+  if (partial.kind != SgdStepKind::kGradient) {
     out.Varint(partial.correct);
+    if (partial.kind == SgdStepKind::kStage) WriteSgdStage(partial.stage, out);
     return;
   }
   out.Varint(static_cast<uint64_t>(partial.contributions.size()));
@@ -254,7 +259,7 @@ absl::StatusOr<Message> Ended(const In& in, Message message) {
 }
 
 bool KnownKind(SgdStepKind kind) {
-  return kind >= SgdStepKind::kStart && kind <= SgdStepKind::kEvaluate;
+  return kind >= SgdStepKind::kStart && kind <= SgdStepKind::kStage;
 }
 
 absl::Status ReadShifts(In& in, SgdStep& step) {
@@ -378,6 +383,10 @@ absl::StatusOr<SgdStep> DecodeSgdStep(absl::string_view bytes) {
     if (absl::Status s = ReadShifts(in, step); !s.ok()) return s;
     return Ended(in, std::move(step));
   }
+  if (step.kind == SgdStepKind::kStage) {
+    absl::Status s = ReadSgdStage(in, step.stage);
+    return s.ok() ? Ended(in, std::move(step)) : Bad(s.message());
+  }
   step.parameters = in.Values(in.Count(), float64);
   if (FindNonFinite(step.parameters) >= 0)
     return Bad("a parameter is not finite");
@@ -405,9 +414,13 @@ absl::StatusOr<SgdPartial> DecodeSgdPartial(const SgdTask& job,
   partial.loss = in.Double();
   partial.rows = in.Count();
   if (!std::isfinite(partial.loss)) return Bad("the loss is not finite");
-  if (partial.kind == SgdStepKind::kEvaluate) {
+  if (partial.kind != SgdStepKind::kGradient) {
     partial.correct = in.Count();
     if (partial.correct > partial.rows) return Bad("more right than rows");
+    if (partial.kind == SgdStepKind::kStage) {
+      absl::Status s = ReadSgdStage(in, partial.stage);
+      if (!s.ok()) return Bad(s.message());
+    }
   } else if (absl::Status s = ReadContributions(task, in, partial); !s.ok()) {
     return s;
   }

@@ -6,7 +6,8 @@
 //
 // Overhead for d parameters: at most 64 bytes a step and 48 a partial (the
 // first: 64); a contribution at most 10 (2 to 4 for few workers with few rows),
-// 8 more for the scale of kQsgd and kFp16 and 4 an index for kTopK.
+// 8 more for the scale of kQsgd and kFp16 and 4 an index for kTopK. A step of a
+// stage has at most 96 bytes beside its message and values, its answer 64.
 //
 // Decoding validates everything that can be judged without the rows: it returns
 // INVALID_ARGUMENT naming what is wrong, never crashes, and allocates no more

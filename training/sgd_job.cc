@@ -30,6 +30,11 @@ absl::Status CheckShards(const SgdOptions& options, int32_t shards) {
     return absl::InvalidArgumentError(absl::StrCat(
         "backup is ", options.backup, "; must be below shards = ", shards));
   }
+  if (options.micro_batches > 0 && shards < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shards is ", shards,
+        "; model parallelism needs at least 2, one for each part"));
+  }
   return absl::OkStatus();
 }
 
@@ -142,6 +147,13 @@ void SgdJob::IssueAll() {
 
 void SgdJob::Issue(int32_t shard) {
   Slot& slot = slots_[static_cast<size_t>(shard)];
+  std::optional<SgdStageOrder> order;
+  const bool stage = relay_.has_value() && !slot.restore &&
+                     state_.phase == SgdPhase::kGradient;
+  if (stage) {
+    order = relay_->Next(shard);
+    if (!order.has_value()) return;
+  }
   slot.step = SgdStep();
   slot.step.number = ++state_.numbers[static_cast<size_t>(shard)];
   slot.step.version = state_.version;
@@ -155,12 +167,17 @@ void SgdJob::Issue(int32_t shard) {
         if (key.first == shard) slot.step.shifts.push_back({key.second, h});
       }
     }
+  } else if (stage) {
+    slot.step.kind = SgdStepKind::kStage;
+    slot.step.stage = *std::move(order);
+    FillGradientStep(shard, slot.step);
   } else {
     slot.step.parameters = Parameters();
     slot.step.base = slot.base;
-    slot.step.kind = state_.phase == SgdPhase::kEvaluate
-                         ? SgdStepKind::kEvaluate
-                         : SgdStepKind::kGradient;
+    slot.step.kind = state_.phase != SgdPhase::kEvaluate
+                         ? SgdStepKind::kGradient
+                     : confirming_ ? SgdStepKind::kMeasure
+                                   : SgdStepKind::kEvaluate;
     if (slot.step.kind == SgdStepKind::kGradient) {
       FillGradientStep(shard, slot.step);
     }
@@ -186,66 +203,6 @@ void SgdJob::FillGradientStep(int32_t shard, SgdStep& step) const {
   } else {
     step.epoch_steps = std::llround(1 / row_share_);
   }
-}
-
-bool SgdJob::HasWorker(int32_t shard, int32_t worker, int64_t rows) const {
-  const auto& extents = state_.extents[static_cast<size_t>(shard)];
-  if (task_.estimator == SgdEstimator::kSagaShared) {
-    int64_t all = 0;
-    for (const SgdWorkerRows& extent : extents) all += extent.rows;
-    return worker >= 0 && worker < task_.workers && rows <= all;
-  }
-  const auto at = std::lower_bound(
-      extents.begin(), extents.end(), worker,
-      [](const SgdWorkerRows& e, int32_t w) { return e.worker < w; });
-  return at != extents.end() && at->worker == worker && rows <= at->rows;
-}
-
-absl::Status SgdJob::CheckPartial(int32_t shard,
-                                  const SgdPartial& partial) const {
-  const SgdStep& step = slots_[static_cast<size_t>(shard)].step;
-  const auto bad = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shard ", shard, ", step ", partial.number, ": ", what));
-  };
-  if (partial.kind != step.kind || partial.round != step.round) {
-    return bad("the answer is of another kind or round");
-  }
-  if (partial.lost) return absl::OkStatus();
-  if (!std::isfinite(partial.loss) || partial.rows < 0) {
-    return bad(
-        absl::StrCat("loss ", partial.loss, " of ", partial.rows, " rows"));
-  }
-  int32_t last = -1;
-  for (const SgdWorkerRows& extent : partial.extents) {
-    if (extent.worker <= last || extent.worker >= task_.workers ||
-        extent.rows < 1) {
-      return bad(absl::StrCat("extent of worker ", extent.worker));
-    }
-    last = extent.worker;
-  }
-  if (partial.kind != SgdStepKind::kGradient) return absl::OkStatus();
-  if (partial.refresh != step.refresh) return bad("refreshed, or not");
-  SgdTask task = task_;
-  if (partial.refresh) task.compressor = SgdCompressor::kNone;
-  last = -1;
-  int64_t rows = 0;
-  for (const SgdContribution& c : partial.contributions) {
-    if (c.worker <= last || c.rows < 0 || !HasWorker(shard, c.worker, c.rows)) {
-      return bad(absl::StrCat("contribution of worker ", c.worker, " with ",
-                              c.rows, " rows"));
-    }
-    last = c.worker;
-    rows += c.rows;
-    absl::Status s = CheckSgdPayload(task, partial.round, c.worker, c.payload);
-    if (!s.ok())
-      return bad(absl::StrCat("worker ", c.worker, ": ", s.message()));
-  }
-  if (rows != partial.rows) {
-    return bad(
-        absl::StrCat("contributions of ", rows, " rows, not ", partial.rows));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status SgdJob::Accept(int32_t shard, const SgdPartial& partial,
@@ -281,7 +238,11 @@ absl::Status SgdJob::Accept(int32_t shard, const SgdPartial& partial,
       AcceptGradient(shard, partial);
       break;
     case SgdStepKind::kEvaluate:
+    case SgdStepKind::kMeasure:
       AcceptEvaluation();
+      break;
+    case SgdStepKind::kStage:
+      AcceptStage(shard, partial);
       break;
   }
   if (updated_) AfterUpdate(now);
@@ -362,32 +323,13 @@ void SgdJob::FinishStart() {
   }
   state_.phase = !state_.h.empty() && !Saga(task_) ? SgdPhase::kRestore
                                                    : SgdPhase::kGradient;
+  if (state_.options.micro_batches > 0) StartStages();
   if (state_.options.max_updates <= state_.version) {
     updated_ = true;  // nothing to do but to measure
     state_.phase = SgdPhase::kGradient;
     return;
   }
   IssueAll();
-}
-
-// Classes need at least two of them.
-absl::Status SgdJob::CheckLabels() const {
-  if (task_.model.kind == SgdModelKind::kLinear) return absl::OkStatus();
-  const SgdPartial* seen = nullptr;
-  for (const Slot& slot : slots_) {
-    const SgdPartial& partial = slot.partial;
-    if (partial.extents.empty()) continue;
-    if (partial.least_label != partial.most_label ||
-        (seen != nullptr && partial.least_label != seen->least_label)) {
-      return absl::OkStatus();
-    }
-    seen = &partial;
-  }
-  // No rows at all: PlanSgd says so.
-  if (seen == nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("all rows to train on have label ", seen->least_label,
-                   ": there is nothing to tell apart"));
 }
 
 void SgdJob::FinishRestore() {
@@ -451,6 +393,12 @@ void SgdJob::ShardRestarted(int32_t shard) {
   }
   if (state_.phase != SgdPhase::kStart && state_.phase != SgdPhase::kRestore) {
     slot.restore = true;
+    if (relay_.has_value() && state_.phase == SgdPhase::kGradient) {
+      GoBack();
+      return;
+    }
+    // The parts that it has lost are those of the present update.
+    if (relay_.has_value()) SetStages();
     // What it has answered in this round counts; it starts again after it.
     if (slot.answered) return;
   }

@@ -23,6 +23,15 @@
 // max_staleness it is dropped and counted. With p shards, a step for
 // synchronous updates is divided by p for each answer.
 //
+// Model parallelism (options.micro_batches > 0): shards have parts of the model
+// (training/sgd_relay.h), x is the model when they were last brought together.
+// When a shard loses its part all go back to that, and come to the same bits
+// again; version() then falls. At the end x is the model.
+//
+// Target losses. Asynchronous modes add up answers of several versions; when
+// that is at or below the target, the rows to train on are measured at the
+// present version, by all shards, and the job ends only if that is, too.
+//
 // Memory: 8 d bytes for x; 8 d for each shard's step in progress; 8 d for each
 // (worker, shard) under kShift, kEf21 and SAGA.
 
@@ -31,6 +40,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +50,7 @@
 #include "absl/types/span.h"
 #include "training/sgd_messages.h"
 #include "training/sgd_options.h"
+#include "training/sgd_relay.h"
 
 namespace coterie {
 
@@ -59,8 +70,13 @@ struct SgdShardAccount {
   int64_t rows = 0;     // of those accepted
   int64_t bytes_down = 0;
   int64_t bytes_up = 0;
-  // What the values of all contributions would have taken whole.
+  // What the values of all contributions would have taken whole; for a model
+  // that is cut, what gradients of whole models would have.
   int64_t bytes_whole = 0;
+  // Values alone that crossed the cut from this shard: activations, and their
+  // gradients.
+  int64_t bytes_forward = 0;
+  int64_t bytes_backward = 0;
 
   friend bool operator==(const SgdShardAccount&,
                          const SgdShardAccount&) = default;
@@ -189,10 +205,16 @@ class SgdJob {
     return state_.accounts[static_cast<size_t>(shard)];
   }
   SgdStaleness Staleness() const;
-  // The model: what shards have been or would be sent.
+  // Number of updates so far.
+  int64_t version() const { return state_.version; }
+  // The model: what shards have been or would be sent. Of a model that is cut,
+  // when its parts were last brought together.
   std::vector<double> Parameters() const;
-  // Of this moment. Answers to rounds in progress are not in it.
-  const SgdCheckpoint& Checkpoint() const { return state_; }
+  // Of this moment, or when parts were last brought together. Answers to rounds
+  // in progress are not in it.
+  const SgdCheckpoint& Checkpoint() const {
+    return relay_.has_value() && !Done() ? gathered_ : state_;
+  }
 
  private:
   struct Slot {
@@ -213,15 +235,26 @@ class SgdJob {
   void IssueAll();
   void Issue(int32_t shard);
   void FillGradientStep(int32_t shard, SgdStep& step) const;
-  absl::Status CheckPartial(int32_t shard, const SgdPartial& partial) const;
-  bool HasWorker(int32_t shard, int32_t worker, int64_t rows) const;
   void AcceptStart(int32_t shard, const SgdPartial& partial);
   void FinishStart();
-  absl::Status CheckLabels() const;
   void FinishRestore();
   absl::Status MoveShifts();
   void AcceptGradient(int32_t shard, const SgdPartial& partial);
   void Fail(absl::Status status);
+
+  // sgd_job_check.cc
+  absl::Status CheckPartial(int32_t shard, const SgdPartial& partial) const;
+  bool HasWorker(int32_t shard, int32_t worker, int64_t rows) const;
+  absl::Status CheckLabels() const;
+
+  // sgd_job_stages.cc
+  void StartStages();
+  void AcceptStage(int32_t shard, const SgdPartial& partial);
+  void CountCut(int32_t shard, const SgdPartial& partial);
+  void TakeStageSums();
+  bool GatherDue() const;
+  void SetStages();
+  void GoBack();
 
   // sgd_job_update.cc
   void ApplyRound();
@@ -237,7 +270,14 @@ class SgdJob {
   double AnswerStep(int64_t staleness) const;
   bool Refreshing() const;
   void AfterUpdate(double now);
+  void MeanLoss();
+  SgdStop WhyStop() const;
+  bool MeasureDue(SgdStop stop) const;
+  // Goes on, or ends the job for this reason, after an update.
+  void Conclude(SgdStop stop);
+  void StopLanes();
   void AcceptEvaluation();
+  void AcceptConfirmation(double loss);
   std::vector<int64_t> WorkerRows() const;
   void CountRows();
 
@@ -253,6 +293,12 @@ class SgdJob {
   bool updated_ = false;  // by the answer being accepted
   bool stop_requested_ = false;
   bool ending_ = false;  // the evaluation in progress is the last
+  // The evaluation in progress is to confirm that the target is reached.
+  bool confirming_ = false;
+  int64_t confirm_from_ = 0;  // update; not before
+  // Model parallelism.
+  std::optional<SgdRelay> relay_;
+  SgdCheckpoint gathered_;
   double last_time_ = 0;
   double penalty_ = 0;      // at the parameters of the answer applied last
   int64_t bytes_down_ = 0;  // since the last update

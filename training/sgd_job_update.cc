@@ -299,19 +299,81 @@ void SgdJob::AcceptEvaluation() {
   double loss = 0;
   int64_t correct = 0, rows = 0;
   for (const Slot& slot : slots_) {
-    if (slot.partial.kind != SgdStepKind::kEvaluate || !slot.answered) return;
+    const SgdStepKind kind = slot.partial.kind;
+    if (!slot.answered ||
+        (kind != SgdStepKind::kEvaluate && kind != SgdStepKind::kMeasure)) {
+      return;
+    }
     loss += slot.partial.loss;
     correct += slot.partial.correct;
     rows += slot.partial.rows;
   }
+  const double count = static_cast<double>(std::max<int64_t>(rows, 1));
+  for (Slot& slot : slots_) slot.answered = false;
+  if (confirming_) {
+    AcceptConfirmation(loss / count);
+    return;
+  }
   SgdProgress& progress = state_.progress;
   progress.measured_at = state_.version;
-  const double count = static_cast<double>(std::max<int64_t>(rows, 1));
   progress.held_out_loss = loss / count;
   progress.held_out_accuracy = static_cast<double>(correct) / count;
-  for (Slot& slot : slots_) slot.answered = false;
   state_.phase = ending_ ? SgdPhase::kDone : SgdPhase::kGradient;
   if (!ending_) IssueAll();
+}
+
+// The loss of the rows to train on, at one version.
+void SgdJob::AcceptConfirmation(double loss) {
+  confirming_ = false;
+  state_.phase = SgdPhase::kGradient;
+  state_.progress.loss = loss + SgdPenalty(task_.model, Parameters());
+  // Each shard may answer once before it is tried again.
+  confirm_from_ = state_.version + shards_;
+  Conclude(WhyStop());
+}
+
+// Mean over the rows of the update.
+void SgdJob::MeanLoss() {
+  double loss = 0;
+  int64_t rows = 0;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    loss += state_.shard_loss[s];
+    rows += state_.shard_rows[s];
+  }
+  if (rows > 0) {
+    state_.progress.loss = loss / static_cast<double>(rows) + penalty_;
+  }
+}
+
+SgdStop SgdJob::WhyStop() const {
+  const SgdOptions& o = state_.options;
+  const SgdProgress& progress = state_.progress;
+  if (stop_requested_) return SgdStop::kRequested;
+  if (o.min_gradient > 0 && progress.squared_gradient <= o.min_gradient) {
+    return SgdStop::kMinGradient;
+  }
+  const bool evaluated =
+      std::any_of(state_.shard_rows.begin(), state_.shard_rows.end(),
+                  [](int64_t rows) { return rows > 0; });
+  if (o.target_loss >= 0 && evaluated && progress.loss <= o.target_loss) {
+    return SgdStop::kTargetLoss;
+  }
+  return state_.version >= o.max_updates ? SgdStop::kMaxUpdates
+                                         : SgdStop::kNone;
+}
+
+bool SgdJob::MeasureDue(SgdStop stop) const {
+  const SgdOptions& o = state_.options;
+  if (stop != SgdStop::kNone) return o.held_out > 0 || o.evaluate_every > 0;
+  return o.evaluate_every > 0 && state_.version % o.evaluate_every == 0;
+}
+
+// What is under way would change what is measured.
+void SgdJob::StopLanes() {
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    state_.accounts[s].dropped += slots_[s].waiting ? 1 : 0;
+    slots_[s].waiting = false;
+  }
 }
 
 void SgdJob::AfterUpdate(double now) {
@@ -319,13 +381,7 @@ void SgdJob::AfterUpdate(double now) {
   SgdProgress& progress = state_.progress;
   const SgdOptions& o = state_.options;
   progress.update = state_.version;
-  double loss = 0;
-  int64_t rows = 0;
-  for (size_t s = 0; s < slots_.size(); ++s) {
-    loss += state_.shard_loss[s];
-    rows += state_.shard_rows[s];
-  }
-  if (rows > 0) progress.loss = loss / static_cast<double>(rows) + penalty_;
+  MeanLoss();
   progress.bytes_down = std::exchange(bytes_down_, 0);
   progress.bytes_up = std::exchange(bytes_up_, 0);
   progress.seconds = now - last_time_;
@@ -337,18 +393,26 @@ void SgdJob::AfterUpdate(double now) {
                      progress.step, " is too large")));
     return;
   }
-  if (state_.version >= o.max_updates) state_.stop = SgdStop::kMaxUpdates;
-  if (o.target_loss >= 0 && rows > 0 && progress.loss <= o.target_loss) {
-    state_.stop = SgdStop::kTargetLoss;
+  SgdStop stop = WhyStop();
+  if (stop == SgdStop::kTargetLoss && o.mode != SgdMode::kSynchronous) {
+    // Of several versions: is it so of this one?
+    const bool last = state_.version >= o.max_updates;
+    if (last || state_.version >= confirm_from_) {
+      confirming_ = true;
+      StopLanes();
+      state_.phase = SgdPhase::kEvaluate;
+      IssueAll();
+      return;
+    }
+    stop = SgdStop::kNone;
   }
-  if (o.min_gradient > 0 && progress.squared_gradient <= o.min_gradient) {
-    state_.stop = SgdStop::kMinGradient;
-  }
-  if (stop_requested_) state_.stop = SgdStop::kRequested;
-  ending_ = state_.stop != SgdStop::kNone;
-  const bool due =
-      ending_ ? o.held_out > 0 || o.evaluate_every > 0
-              : o.evaluate_every > 0 && state_.version % o.evaluate_every == 0;
+  Conclude(stop);
+}
+
+void SgdJob::Conclude(SgdStop stop) {
+  state_.stop = stop;
+  ending_ = stop != SgdStop::kNone;
+  const bool due = MeasureDue(stop);
   if (ending_) {
     for (Slot& slot : slots_) slot.waiting = slot.answered = false;
     if (!due) {
@@ -357,11 +421,7 @@ void SgdJob::AfterUpdate(double now) {
     }
   }
   if (due) {
-    // What is under way would change what is measured.
-    for (size_t s = 0; s < slots_.size(); ++s) {
-      state_.accounts[s].dropped += slots_[s].waiting ? 1 : 0;
-      slots_[s].waiting = false;
-    }
+    StopLanes();
     state_.phase = SgdPhase::kEvaluate;
   }
   IssueAll();

@@ -12,6 +12,7 @@
 #define COTERIE_TRAINING_SGD_MESSAGES_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "training/sgd_model.h"
@@ -114,6 +115,59 @@ enum class SgdStepKind : uint8_t {
   // parameters -> loss, correct, rows: of the rows held out, or of all if none
   // are
   kEvaluate = 3,
+  // The same of the rows to train on.
+  kMeasure = 4,
+  // stage -> stage: model parallelism
+  kStage = 5,
+};
+
+// What a shard does with its parts of a model that is cut
+// (training/sgd_pipeline.h). A shard may have both parts, of two pipelines.
+enum class SgdStageTask : uint8_t {
+  // front, back -> nothing. The shard has these parts, after `version` updates.
+  kSet = 1,
+  // message, micro -> message, batch_rows. Takes the gradients back that are
+  // next, if there are some; sends the activations of a micro-batch, if asked.
+  kFront = 2,
+  // message -> message, and the loss, correct and rows: activations to their
+  // gradients.
+  kBack = 3,
+  // -> front: sums of gradients.
+  kFrontSums = 4,
+  // -> back: the same.
+  kBackSums = 5,
+  // front, back, rows, step_size -> front, back. Makes the update, with the
+  // sums of all copies in place of its own where there are some. Answers with
+  // the squared norm of each part's mean gradient with l2, and the part's
+  // penalties before the update.
+  kFinish = 6,
+  // -> front, back: parameters.
+  kGather = 7,
+};
+
+struct SgdStageOrder {
+  SgdStageTask task = SgdStageTask::kSet;
+  // kFront: which of how many at most; as many as there are rows if those are
+  // fewer. -1: none.
+  int64_t micro = -1;
+  int64_t micro_batches = 1;
+  int64_t rows = 0;  // kFinish: of all pipelines
+  double step_size = 0;
+  std::string message;
+  std::vector<double> front;
+  std::vector<double> back;
+
+  friend bool operator==(const SgdStageOrder&, const SgdStageOrder&) = default;
+};
+
+struct SgdStageAnswer {
+  std::string message;     // kFront: empty where no rows are drawn
+  int64_t batch_rows = 0;  // kFront, if asked for a micro-batch: of the update
+  std::vector<double> front;
+  std::vector<double> back;
+
+  friend bool operator==(const SgdStageAnswer&,
+                         const SgdStageAnswer&) = default;
 };
 
 // A worker's h on one shard.
@@ -143,6 +197,7 @@ struct SgdStep {
   // kSaga: all rows are evaluated and the table begins anew.
   bool refresh = false;
   std::vector<double> parameters;
+  SgdStageOrder stage;  // kStage
 
   friend bool operator==(const SgdStep&, const SgdStep&) = default;
 };
@@ -170,10 +225,12 @@ struct SgdPartial {
   std::vector<SgdContribution> contributions;  // kGradient
   // As in the step: payloads are whole vectors, as under kNone.
   bool refresh = false;
-  // kGradient, kEvaluate: of the rows evaluated, without l1 and l2.
+  // Of the rows evaluated, without l1 and l2: kGradient, kEvaluate, kMeasure,
+  // kBack.
   double loss = 0;
-  int64_t correct = 0;  // kEvaluate
-  int64_t rows = 0;     // kGradient, kEvaluate
+  int64_t correct = 0;  // not kGradient
+  int64_t rows = 0;
+  SgdStageAnswer stage;  // kStage
 
   friend bool operator==(const SgdPartial&, const SgdPartial&) = default;
 };

@@ -228,6 +228,43 @@ absl::Status CheckSchedule(const SgdOptions& o) {
   return absl::OkStatus();
 }
 
+absl::Status CheckCut(const SgdOptions& o) {
+  for (const absl::Status& s :
+       {AtLeast("micro batches", static_cast<double>(o.micro_batches), 0),
+        AtLeast("back copies", o.back_copies, 0),
+        AtLeast("gather every", static_cast<double>(o.gather_every), 0)}) {
+    if (!s.ok()) return s;
+  }
+  if (o.micro_batches == 0) return absl::OkStatus();
+  if (o.micro_batches > kMaxSgdMicroBatches) {
+    return Refuse(absl::StrCat("micro batches is ", o.micro_batches,
+                               "; must be at most ", kMaxSgdMicroBatches));
+  }
+  if (o.model.kind != SgdModelKind::kMlp) {
+    return Refuse(
+        "model parallelism is for an mlp: other models have no layer to be "
+        "cut at");
+  }
+  if (o.compressor != SgdCompressor::kNone ||
+      o.feedback != SgdFeedback::kPlain || o.accelerated ||
+      o.mode != SgdMode::kSynchronous) {
+    return Refuse(
+        "model parallelism is exact: synchronous gradient descent or sgd, "
+        "without compressor, feedback or acceleration");
+  }
+  if (o.workers != 1) {
+    return Refuse(absl::StrCat(
+        "num_workers is ", o.workers,
+        "; model parallelism has no workers, an update is of one batch: set "
+        "1"));
+  }
+  if (o.estimator == SgdEstimator::kMiniBatch && o.micro_batches > o.batch) {
+    return Refuse(absl::StrCat("micro batches is ", o.micro_batches,
+                               "; must be at most batch = ", o.batch));
+  }
+  return absl::OkStatus();
+}
+
 // m and the number of blocks sent that come nearest to tau.
 void ChooseBlocks(const SgdOptions& o, int64_t d, SgdTask& task) {
   const double tau = o.block_fraction > 0 ? o.block_fraction : 1.0 / o.workers;
@@ -316,7 +353,7 @@ absl::Status ValidateSgdOptions(const SgdOptions& o) {
   }
   if (absl::Status s = ValidateSgdTask(SgdTaskOf(o)); !s.ok()) return s;
   for (auto check : {CheckFeedback, CheckEstimator, CheckPenalty,
-                     CheckAccelerated, CheckMode, CheckSchedule}) {
+                     CheckAccelerated, CheckMode, CheckSchedule, CheckCut}) {
     if (absl::Status s = check(o); !s.ok()) return s;
   }
   return absl::OkStatus();

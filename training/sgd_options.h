@@ -163,8 +163,21 @@ struct SgdOptions {
   // many updates; 0: never.
   int64_t refresh_every = 0;
 
+  // Model parallelism: the MLP is cut at its hidden layer, and each update's
+  // rows cross the cut in so many pieces (training/sgd_relay.h). 0: the model
+  // is whole on each shard.
+  int64_t micro_batches = 0;
+  // Copies of the part above the cut, at most one for each shard with rows. 0:
+  // 1. The part below has a copy on each of those shards.
+  int32_t back_copies = 0;
+  // Updates after which the parts are brought together, for checkpoints and to
+  // go on from when a shard has lost its part. 0: 64.
+  int64_t gather_every = 0;
+
   friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
 };
+
+inline constexpr int64_t kMaxSgdMicroBatches = 65'536;
 
 // `options` with estimator, compressor, feedback, mode and the rest as the
 // method has them. batch > 0 chooses mini-batches where both are possible.

@@ -120,6 +120,15 @@ absl::StatusOr<std::vector<double>> JoinSgdStages(const SgdModel& model,
   return all;
 }
 
+SgdMicroBatch SgdMicroRows(int64_t rows, int64_t micro, int64_t pieces) {
+  pieces = std::min(pieces, rows);
+  // Exact for any number of rows, as micro is below pieces.
+  const auto begin = [&](int64_t m) {
+    return rows / pieces * m + rows % pieces * m / pieces;
+  };
+  return {begin(micro), begin(micro + 1) - begin(micro)};
+}
+
 SgdStage::SgdStage(const SgdModel& model, SgdStageState state, int64_t weights)
     : model_(model),
       state_(std::move(state)),
@@ -139,8 +148,19 @@ absl::Status SgdStage::Expect(int64_t step, int64_t micro) const {
                    " of step ", state_.step));
 }
 
+absl::Status SgdStage::TakeSums(std::vector<double> sums, int64_t rows) {
+  if (sums.size() != gradient_.size() || rows < rows_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(sums.size(), " sums of ", rows, " rows; this stage has ",
+                     gradient_.size(), " parameters and ", rows_, " rows"));
+  }
+  gradient_ = std::move(sums);
+  rows_ = rows;
+  return absl::OkStatus();
+}
+
 absl::Status SgdStage::Finish(int64_t step, int64_t rows, double step_size) {
-  if (step != state_.step || rows != rows_ || rows < 1) {
+  if (step != state_.step || rows != rows_) {
     return absl::FailedPreconditionError(
         absl::StrCat("end of step ", step, " with ", rows,
                      " rows; this is step ", state_.step, " with ", rows_));
@@ -153,14 +173,25 @@ absl::Status SgdStage::Finish(int64_t step, int64_t rows, double step_size) {
   // In the order of operations of SgdShard and SgdJob.
   const double count = static_cast<double>(rows);
   const double by = step_size * model_.l1;
+  squares_ = 0;
+  double squared_weights = 0, weights = 0;
   for (size_t j = 0; j < gradient_.size(); ++j) {
     const bool weight = static_cast<int64_t>(j) < weights_;
     double& w = state_.parameters[j];
-    double sum = gradient_[j];
-    if (weight && model_.l2 != 0) sum += count * model_.l2 * w;
-    w -= step_size * (sum / count);
+    if (weight) {
+      squared_weights += w * w;
+      weights += std::abs(w);
+    }
+    if (rows > 0) {
+      double sum = gradient_[j];
+      if (weight && model_.l2 != 0) sum += count * model_.l2 * w;
+      const double g = sum / count;
+      squares_ += g * g;
+      w -= step_size * g;
+    }
     if (weight && by != 0) w = w > by ? w - by : w < -by ? w + by : 0.0;
   }
+  penalty_ = model_.l2 / 2 * squared_weights + model_.l1 * weights;
   ++state_.step;
   Abort();
   return absl::OkStatus();
@@ -261,6 +292,8 @@ absl::StatusOr<SgdBackStage> SgdBackStage::Create(const SgdModel& model,
 
 absl::StatusOr<SgdActivationGradients> SgdBackStage::Process(
     const SgdActivations& activations) {
+  // Another front's begin.
+  if (activations.micro == 0) next_ = 0;
   if (absl::Status s = Expect(activations.step, activations.micro); !s.ok()) {
     return s;
   }

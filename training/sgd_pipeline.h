@@ -44,6 +44,15 @@
 
 namespace coterie {
 
+// Rows of a micro-batch: of `pieces` that are as alike as can be, or one a row
+// if there are fewer rows.
+struct SgdMicroBatch {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+// REQUIRES: 0 <= micro < min(pieces, rows).
+SgdMicroBatch SgdMicroRows(int64_t rows, int64_t micro, int64_t pieces);
+
 struct SgdActivations {
   int64_t step = 0;
   int64_t micro = 0;            // from 0
@@ -93,10 +102,21 @@ class SgdStage {
 
   // Forgets what has been gathered of the present step.
   void Abort();
-  // Applies the step's update with the sums of `rows` rows. FAILED_PRECONDITION
-  // when it is another step or the stage has seen another number of rows;
-  // OUT_OF_RANGE, and nothing is applied, when a gradient is not finite.
+  // Sums of gradients so far, without l1 and l2, and of how many rows.
+  const std::vector<double>& sums() const { return gradient_; }
+  int64_t rows() const { return rows_; }
+  // Takes the sums of all replicas, of so many rows, in place of its own.
+  // INVALID_ARGUMENT when they do not fit.
+  absl::Status TakeSums(std::vector<double> sums, int64_t rows);
+  // Applies the step's update with the sums of `rows` rows; without rows l1
+  // alone. FAILED_PRECONDITION when it is another step or the stage has seen
+  // another number of rows; OUT_OF_RANGE, and nothing is applied, when a
+  // gradient is not finite.
   absl::Status Finish(int64_t step, int64_t rows, double step_size);
+  // Of the last update: squared norm of its mean gradient with l2, and this
+  // part's penalties before it.
+  double squares() const { return squares_; }
+  double penalty() const { return penalty_; }
 
  protected:
   SgdStage(const SgdModel& model, SgdStageState state, int64_t weights);
@@ -109,6 +129,10 @@ class SgdStage {
   std::vector<double> gradient_;
   int64_t next_ = 0;  // micro-batch
   int64_t rows_ = 0;
+
+ private:
+  double squares_ = 0;
+  double penalty_ = 0;
 };
 
 class SgdFrontStage : public SgdStage {
@@ -150,7 +174,8 @@ class SgdBackStage : public SgdStage {
   static absl::StatusOr<SgdBackStage> Create(const SgdModel& model,
                                              SgdStageState state);
 
-  // As SgdFrontStage::Backward.
+  // As SgdFrontStage::Backward. Micro-batch 0 is always due: a back may have
+  // several fronts, one after the other.
   absl::StatusOr<SgdActivationGradients> Process(
       const SgdActivations& activations);
 

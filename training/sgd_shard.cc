@@ -95,7 +95,8 @@ absl::Status SgdShard::Check(const SgdStep& step) const {
     }
     return absl::OkStatus();
   }
-  if (static_cast<int64_t>(step.parameters.size()) != d_) {
+  const bool stage = step.kind == SgdStepKind::kStage;
+  if (!stage && static_cast<int64_t>(step.parameters.size()) != d_) {
     return absl::InvalidArgumentError(absl::StrCat(
         step.parameters.size(), " parameters; the model has ", d_));
   }
@@ -119,7 +120,10 @@ absl::StatusOr<SgdPartial> SgdShard::Answer(const SgdStep& step,
     case SgdStepKind::kStart:
       return Start(step);
     case SgdStepKind::kEvaluate:
+    case SgdStepKind::kMeasure:
       return Evaluate(step, threads, stop);
+    case SgdStepKind::kStage:
+      return Stage(step, stop);
     case SgdStepKind::kGradient:
       break;
   }
@@ -144,6 +148,8 @@ SgdPartial SgdShard::Start(const SgdStep& step) {
     h_[static_cast<size_t>(shift.worker)] = shift.values;
   }
   table_.clear();
+  front_.reset();
+  back_.reset();
   committed_ = step.number;
   partial.held_out = rows_.count(task_.workers);
   partial.max_squared_norm = rows_.max_squared_norm();
@@ -259,9 +265,11 @@ absl::StatusOr<SgdPartial> SgdShard::Evaluate(const SgdStep& step,
   // The answer before this one is forgotten. If h is lost, the next gradient
   // says so.
   Settle(step);
+  const bool held_out =
+      step.kind == SgdStepKind::kEvaluate && task_.held_out > 0;
   std::vector<Batch> batches;
   for (int32_t w = 0; w <= task_.workers; ++w) {
-    if ((w == task_.workers) != (task_.held_out > 0)) continue;
+    if ((w == task_.workers) != held_out) continue;
     Batch batch;
     batch.worker = w;
     batch.begin = rows_.begin(w);

@@ -7,9 +7,10 @@
 // most 16 pieces of at least 1,024; a piece adds its rows in order of id, the
 // pieces add up in order.
 //
-// State is a function of the steps answered: estimates h (kShift, kEf21) and
-// tables (SAGA). A shard that does not have what a step builds on answers
-// `lost`, and is started again.
+// State is a function of the steps answered: estimates h (kShift, kEf21),
+// tables (SAGA), parts of a model that is cut (kStage; one thread, which looks
+// for `stop` before each micro-batch). A shard that does not have what a step
+// builds on answers `lost`, and is started again.
 //
 // Memory beside the rows: 8 d bytes for each h; 8 m bytes a row for a table; 8
 // d for each piece during a step, for at least one worker at a time.
@@ -26,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "training/sgd_messages.h"
+#include "training/sgd_pipeline.h"
 #include "training/sgd_rows.h"
 #include "training/step_threads.h"
 
@@ -85,6 +87,15 @@ class SgdShard {
   absl::Status AddContribution(const SgdStep& step, Sums& sums,
                                SgdPartial& partial);
 
+  // sgd_shard_stages.cc
+  absl::StatusOr<SgdPartial> Stage(const SgdStep& step,
+                                   absl::FunctionRef<bool()> stop);
+  absl::StatusOr<SgdPartial> SetStages(const SgdStep& step);
+  absl::StatusOr<SgdPartial> RunFront(const SgdStep& step);
+  absl::StatusOr<SgdPartial> RunBack(const SgdStep& step);
+  absl::StatusOr<SgdPartial> TellStages(const SgdStep& step);
+  absl::StatusOr<SgdPartial> FinishStages(const SgdStep& step);
+
   // sgd_shard_saga.cc
   absl::StatusOr<SgdPartial> Saga(const SgdStep& step,
                                   const StepThreads& threads,
@@ -107,6 +118,10 @@ class SgdShard {
   std::vector<std::vector<double>> h_;
   // Factor of each row's last gradient in each block: rows x m. Empty: lost.
   std::vector<double> table_;
+  // Parts of a model that is cut, and the rows of the update in progress.
+  std::optional<SgdFrontStage> front_;
+  std::optional<SgdBackStage> back_;
+  Batch stage_batch_;
 };
 
 // What a payload adds to h, as a factor: 1 under kEf21 and for masks.
