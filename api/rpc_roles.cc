@@ -45,6 +45,7 @@ constexpr RpcRoleEntry kRoles[] = {
     {"coterie.v1.ShardService/Scan", RpcRole::kInternal},
     {"coterie.v1.ShardService/Search", RpcRole::kInternal},
     {"coterie.v1.ShardService/SgdStep", RpcRole::kInternal},
+    {"coterie.v1.ShardService/SgdSteps", RpcRole::kInternal},
     {"coterie.v1.ShardService/Write", RpcRole::kInternal},
     {"coterie.v1.TrainingService/DeleteModel", RpcRole::kWrite},
     {"coterie.v1.TrainingService/GetModel", RpcRole::kRead},

@@ -22,6 +22,7 @@ constexpr int64_t kMostBatch = int64_t{1} << 40;
 constexpr int32_t kMostThreads = 1 << 16;
 constexpr int64_t kMostParameters = kMaxSgdParameters;
 constexpr int64_t kDefaultUpdates = 1000;
+constexpr int64_t kMicroBatches = 8;
 
 // A whole number that has to lie in low..high.
 struct Whole {
@@ -280,6 +281,23 @@ absl::Status DecodeStop(const v1::TrainSgdRequest& request, SgdOptions* out) {
   return absl::OkStatus();
 }
 
+absl::Status DecodePartition(const v1::SgdPartition& partition,
+                             SgdOptions* out) {
+  if (!partition.has_model_parallel()) return absl::OkStatus();
+  const int32_t pieces = partition.model_parallel().micro_batches();
+  const absl::Status status =
+      CheckWhole({{"partition.model_parallel.micro_batches", pieces, 0,
+                   kMaxSgdMicroBatches},
+                  {"partition.model_parallel.back_copies",
+                   partition.model_parallel().back_copies(), 0, kMostThreads}});
+  if (!status.ok()) return status;
+  out->back_copies = partition.model_parallel().back_copies();
+  out->micro_batches = pieces > 0       ? pieces
+                       : out->batch > 0 ? std::min(kMicroBatches, out->batch)
+                                        : kMicroBatches;
+  return absl::OkStatus();
+}
+
 absl::Status CheckNumbers(const v1::TrainSgdRequest& r) {
   return CheckWhole(
       {{"num_workers", r.num_workers(), 0, kMostSgdWorkers},
@@ -306,6 +324,7 @@ absl::Status DecodeOptions(const v1::TrainSgdRequest& request,
   if (status.ok()) status = DecodeMode(request.mode(), out);
   if (status.ok()) status = DecodeStepRule(request.step_rule(), out);
   if (status.ok()) status = DecodeStop(request, out);
+  if (status.ok()) status = DecodePartition(request.partition(), out);
   if (!status.ok()) return status;
   if (request.independent_sampling()) {
     out->sampling = SgdSampling::kIndependent;
@@ -351,6 +370,9 @@ absl::StatusOr<SgdRequest> DecodeTrainSgd(const v1::TrainSgdRequest& request,
   status = DecodeOptions(request, &out.options);
   if (!status.ok()) return status;
   out.checkpoint_every = request.checkpoint_every();
+  if (out.options.micro_batches > 0) {
+    out.options.gather_every = request.checkpoint_every();
+  }
   return out;
 }
 
@@ -412,6 +434,8 @@ void EncodeSgdReport(const SgdReport& report, v1::SgdReport* out) {
     shard->set_bytes_down(account.bytes_down);
     shard->set_bytes_up(account.bytes_up);
     shard->set_bytes_whole(account.bytes_whole);
+    shard->set_bytes_forward(account.bytes_forward);
+    shard->set_bytes_backward(account.bytes_backward);
   }
   out->mutable_staleness()->set_p50(report.staleness.p50);
   out->mutable_staleness()->set_p95(report.staleness.p95);

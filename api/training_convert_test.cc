@@ -114,6 +114,38 @@ TEST(TrainingConvert, AsynchronousRulesFollowTheFeedback) {
   EXPECT_EQ(decoded->options.rule, SgdAsyncRule::kProximal);
 }
 
+// An MLP in two parts.
+Train ACutModel() {
+  Train request = ARequest();
+  request.mutable_model()->mutable_mlp()->set_hidden(4);
+  request.mutable_model()->mutable_mlp()->set_classes(3);
+  request.mutable_method()->set_preset(v1::SgdMethod::SGD);
+  request.mutable_step_rule()->mutable_constant()->set_step(0.5);
+  request.set_batch(6);
+  request.set_num_workers(1);
+  request.set_checkpoint_every(20);
+  request.mutable_partition()->mutable_model_parallel();
+  return request;
+}
+
+TEST(TrainingConvert, AModelInTwoPartsHasPiecesOfABatch) {
+  Train request = ACutModel();
+  auto decoded = DecodeTrainSgd(request, Limits());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->options.micro_batches, 6);
+  EXPECT_EQ(decoded->options.gather_every, 20);
+  request.mutable_partition()->mutable_model_parallel()->set_micro_batches(3);
+  request.mutable_partition()->mutable_model_parallel()->set_back_copies(2);
+  decoded = DecodeTrainSgd(request, Limits());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->options.micro_batches, 3);
+  EXPECT_EQ(decoded->options.back_copies, 2);
+  request.mutable_partition()->mutable_data_parallel();
+  decoded = DecodeTrainSgd(request, Limits());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->options.micro_batches, 0);
+}
+
 struct Refused {
   std::function<void(Train*)> edit;
   std::string field;
@@ -166,6 +198,24 @@ TEST(TrainingConvert, RefusesWhatIsNotSoundByName) {
       {[nan](Train* t) { t->set_target_loss(nan); }, "target_loss", "nan"},
       {[](Train* t) { t->set_held_out(1); }, "held_out", "1"},
       {[](Train* t) { t->set_threads(-2); }, "threads", "-2"},
+      {[](Train* t) { t->mutable_partition()->mutable_model_parallel(); },
+       "method", "no layer"},
+      {[](Train* t) {
+         *t = ACutModel();
+         t->set_num_workers(2);
+       },
+       "method", "no workers"},
+      {[](Train* t) {
+         *t = ACutModel();
+         t->mutable_partition()->mutable_model_parallel()->set_micro_batches(7);
+       },
+       "method", "at most batch = 6"},
+      {[](Train* t) {
+         *t = ACutModel();
+         t->mutable_partition()->mutable_model_parallel()->set_micro_batches(
+             -1);
+       },
+       "partition.model_parallel.micro_batches", "-1"},
   };
   for (const Refused& refused : all) {
     SCOPED_TRACE(refused.field);

@@ -87,6 +87,7 @@ TEST_F(Cli, WrongUsageIsCode1WithAdviceAndSendsNothing) {
       {"train", "w", "--label", "y", "--method", "adam"},
       {"train", "w", "--label", "y", "--decay", "0.1"},
       {"train", "w", "--label", "y", "--asynchronous", "--backup", "1"},
+      {"train", "w", "--label", "y", "--back-copies", "2"},
       {"predict", "w", "m"},
       {"predict", "w", "m", "--vector", "1,nan"},
       {"models", "w", "--delete"},

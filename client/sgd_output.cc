@@ -33,11 +33,15 @@ struct Bytes {
       down += shard.bytes_down();
       up += shard.bytes_up();
       whole += shard.bytes_whole();
+      forward += shard.bytes_forward();
+      backward += shard.bytes_backward();
     }
   }
   int64_t down = 0;
   int64_t up = 0;
   int64_t whole = 0;
+  int64_t forward = 0;  // across the cut of a model
+  int64_t backward = 0;
 };
 
 // Draws the reports of a stream as they come, to its end.
@@ -131,7 +135,12 @@ void PrintModel(const Session& session, const v1::SgdModel& model) {
   const Bytes bytes(last);
   out << "packed: " << HumanBytes(bytes.up) << " up, " << HumanBytes(bytes.down)
       << " down";
-  if (bytes.whole > bytes.up) {
+  if (bytes.forward > 0) {
+    out << "\nacross the cut: " << HumanBytes(bytes.forward)
+        << " of activations, " << HumanBytes(bytes.backward)
+        << " of gradients back; data parallel: " << HumanBytes(bytes.whole)
+        << " up, and as much down";
+  } else if (bytes.whole > bytes.up) {
     out << absl::StrFormat("; whole gradients: %s up, %.1f%% saved",
                            HumanBytes(bytes.whole),
                            100 * (1 - static_cast<double>(bytes.up) /

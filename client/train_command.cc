@@ -23,6 +23,8 @@ constexpr char kHelp[] = R"(Examples:
   coterie train pixels --label digit --model softmax --classes 10 --method sgd
     --batch 16 --workers 4 --step 0.01
   coterie train a1a --label label --asynchronous --plot loss.png
+  coterie train pixels --label digit --model mlp --classes 10 --hidden 256
+    --step 0.1 --batch 64 --micro-batches 8
 
 Trains on the points as they are now, on the shards: points stay where they are.
 Workers are parts of the points, however many shards carry them; methods differ
@@ -110,6 +112,12 @@ class TrainCommand : public Command {
 
   absl::Status Run(Session* session) override {
     session->set_default_timeout(absl::Hours(24));
+    if (method_.empty()) {
+      // What is exact, where a model is cut.
+      method_ = !micro_batches_.has_value() ? "isega"
+                : batch_ > 0                ? "sgd"
+                                            : "gd";
+    }
     const absl::StatusOr<v1::TrainSgdRequest> request = MakeRequest();
     if (!request.ok()) return request.status();
     const absl::StatusOr<TrainedRun> run = TrainAndShow(*session, *request);
@@ -142,7 +150,9 @@ class TrainCommand : public Command {
 
   void RegisterMethod(CLI::App* command) {
     command->add_option("--method", method_,
-                        absl::StrCat(Names(Methods()), " (default: isega)"));
+                        absl::StrCat(Names(Methods()),
+                                     " (default: isega; with --micro-batches "
+                                     "gd, or sgd with --batch)"));
     command->add_option("--compressor", compressor_, Names(Compressors()));
     command->add_option("--feedback", feedback_, Names(Feedbacks()));
     command->add_option("--workers", workers_, "Parts of the points");
@@ -163,6 +173,11 @@ class TrainCommand : public Command {
                         "So many shards' answers are an update");
     command->add_option("--backup", backup_,
                         "Shards of a round not to wait for");
+    command->add_option("--micro-batches", micro_batches_,
+                        "mlp: its two layers on different shards; rows cross "
+                        "in so many pieces");
+    command->add_option("--back-copies", back_copies_,
+                        "Of the second layer, then (default: 1)");
     command->add_flag("--float64", float64_, "Numbers travel as float64");
   }
 
@@ -242,6 +257,15 @@ class TrainCommand : public Command {
     } else if (step_.has_value()) {
       request.mutable_step_rule()->mutable_constant()->set_step(*step_);
     }
+    if (micro_batches_.has_value()) {
+      request.mutable_partition()->mutable_model_parallel()->set_micro_batches(
+          *micro_batches_);
+      request.mutable_partition()->mutable_model_parallel()->set_back_copies(
+          back_copies_);
+    } else if (back_copies_ != 0) {
+      return UsageError("--back-copies goes with --micro-batches",
+                        "Like this: --micro-batches 8 --back-copies 2");
+    }
     request.set_num_workers(workers_);
     request.set_batch(batch_);
     request.set_float64(float64_);
@@ -281,7 +305,7 @@ class TrainCommand : public Command {
   bool intercept_ = false;
   double l2_ = 2.5e-4;
   double l1_ = 0;
-  std::string method_ = "isega";
+  std::string method_;
   std::string compressor_;
   std::string feedback_;
   int32_t workers_ = 1;
@@ -296,6 +320,8 @@ class TrainCommand : public Command {
   std::optional<int64_t> bound_;
   int32_t buffered_ = 0;
   int32_t backup_ = 0;
+  std::optional<int32_t> micro_batches_;
+  int32_t back_copies_ = 0;
   bool float64_ = false;
   int64_t updates_ = 0;
   std::optional<double> target_loss_;

@@ -19,6 +19,7 @@
 #include "api/shard_convert.h"
 #include "api/v1/shard.grpc.pb.h"
 #include "coordinator/remote_scan.h"
+#include "coordinator/remote_steps.h"
 #include "coordinator/shard_link.h"
 
 namespace coterie {
@@ -220,6 +221,9 @@ class RemoteShardClient final : public GrpcShardClient {
           if (answer.ok()) answer->link = use;
           return answer;
         });
+  }
+  std::unique_ptr<StepStream> OpenSteps() override {
+    return MakeRemoteSteps(link_);
   }
   void LabelRows(JobLabel label, CallContext call,
                  Done<JobLabelled> done) override {

@@ -52,7 +52,7 @@ SgdRunner::SgdRunner(Environment environment, CollectionSpec spec,
 // --- Steps ------------------------------------------------------------------
 
 std::string SgdRunner::Describe(int32_t shard) const {
-  return absl::StrCat("update ", job_->Checkpoint().version + 1, " of job ",
+  return absl::StrCat("update ", job_->version() + 1, " of job ",
                       Quoted(record().info.name), ", step ",
                       lanes_[static_cast<size_t>(shard)].number);
 }
@@ -78,15 +78,23 @@ absl::Status SgdRunner::Send(absl::Time now) {
     lane.asked = true;
     auto bytes =
         std::make_shared<const std::string>(EncodeSgdStep(job_->task(), *step));
-    shard(s).StepJob(
-        {Ref(), std::move(bytes), JobKind::kSgd}, {lane.deadline, cancel()},
-        [mailbox = mailbox_, s, now](absl::StatusOr<JobAnswer> answer) {
-          Letter letter{s, std::move(answer),
-                        absl::ToDoubleSeconds(absl::Now() - now)};
-          MutexLock lock(&mailbox->mu);
-          mailbox->letters.push_back(std::move(letter));
-          mailbox->ready.NotifyAll();
-        });
+    JobStep order{Ref(), std::move(bytes), JobKind::kSgd};
+    Done<JobAnswer> done = [mailbox = mailbox_, s,
+                            now](absl::StatusOr<JobAnswer> answer) {
+      Letter letter{s, std::move(answer),
+                    absl::ToDoubleSeconds(absl::Now() - now)};
+      MutexLock lock(&mailbox->mu);
+      mailbox->letters.push_back(std::move(letter));
+      mailbox->ready.NotifyAll();
+    };
+    const CallContext call{lane.deadline, cancel()};
+    if (job_->Checkpoint().options.micro_batches == 0) {
+      shard(s).StepJob(std::move(order), call, std::move(done));
+      continue;
+    }
+    // Many small steps: a stream saves what a call of its own costs each.
+    if (lane.stream == nullptr) lane.stream = shard(s).OpenSteps();
+    lane.stream->Step(std::move(order), call, std::move(done));
   }
   return absl::OkStatus();
 }
@@ -124,6 +132,10 @@ absl::Status SgdRunner::TakeAnswer(int32_t shard, const JobAnswer& answer,
     return WithShard(absl::InternalError(absl::StrCat(
                          "its answer does not fit: ", taken.message())),
                      shard);
+  }
+  if (partial->kind == SgdStepKind::kStart) {
+    const absl::Status fits = CheckMicroBatches(shard, *partial);
+    if (!fits.ok()) return fits;
   }
   Lane& lane = lanes_[static_cast<size_t>(shard)];
   lane.work_seconds += answer.work_seconds;
@@ -185,7 +197,8 @@ absl::Status SgdRunner::RunJob() {
 // --- What is kept -----------------------------------------------------------
 
 bool SgdRunner::CanSave() const {
-  if (!job_.has_value() || job_->Done() || job_->Checkpoint().version == 0) {
+  if (!job_.has_value() || job_->Done() ||
+      job_->Checkpoint().version == record().info.checkpoint_iteration) {
     return false;
   }
   if (!HasTable(job_->task())) return true;
@@ -232,8 +245,10 @@ SgdReport SgdRunner::TakeReport(absl::Time now) {
 
 absl::Status SgdRunner::Note() {
   const SgdProgress& progress = job_->progress();
-  const int64_t version = job_->Checkpoint().version;
-  if (version == noted_) return absl::OkStatus();
+  // Updates that are over.
+  const int64_t version = progress.update;
+  // Also below: a model that is cut may go back, and comes here again.
+  if (version <= noted_) return absl::OkStatus();
   noted_ = record().info.iterations = version;
   packed_down_ += progress.bytes_down;
   packed_up_ += progress.bytes_up;
@@ -260,6 +275,8 @@ absl::Status SgdRunner::CheckMessages() const {
   int64_t most = d * (task.float64 ? 8 : 4);
   // A shard that is started again gets the estimates of all its workers.
   if (task.feedback != SgdFeedback::kPlain) most = d * 8 * task.workers;
+  // Both parts, of two pipelines.
+  if (request().options.micro_batches > 0) most = d * 8;
   const int64_t room = environment().message_bytes - kMessageSpare;
   if (most <= room) return absl::OkStatus();
   return InvalidField(
@@ -267,6 +284,31 @@ absl::Status SgdRunner::CheckMessages() const {
       absl::StrCat(d, " parameters, ", task.workers,
                    " workers: a step may take ", most, " bytes; messages have ",
                    room));
+}
+
+absl::Status SgdRunner::CheckMicroBatches(int32_t shard,
+                                          const SgdPartial& start) const {
+  const SgdOptions& options = job_->Checkpoint().options;
+  if (options.micro_batches == 0 || start.extents.empty()) {
+    return absl::OkStatus();
+  }
+  int64_t rows = start.extents[0].rows;
+  // Batches are drawn, and not all as large as they are on average.
+  if (options.batch > 0) rows = std::min(rows, 2 * options.batch);
+  const int64_t each = (rows - 1) / options.micro_batches + 1;
+  // Activations, and a label.
+  const int64_t bytes = each * (4 * options.model.hidden + 3);
+  const int64_t room = environment().message_bytes - kMessageSpare;
+  if (bytes <= room) return absl::OkStatus();
+  return WithShard(
+      InvalidField(
+          "partition.model_parallel.micro_batches",
+          absl::StrCat(options.micro_batches, ": up to ", each, " rows of ",
+                       options.model.hidden, " hidden units take ", bytes,
+                       " bytes; messages have ", room, ": ",
+                       options.micro_batches * ((bytes - 1) / room + 1),
+                       " would do")),
+      shard);
 }
 
 absl::Status SgdRunner::Begin(const std::vector<int32_t>& shards) {

@@ -30,6 +30,7 @@
 #include "api/collection.h"
 #include "api/training.h"
 #include "coordinator/job_runner.h"
+#include "coordinator/shard_client.h"
 #include "training/sgd_job.h"
 
 namespace coterie {
@@ -55,7 +56,8 @@ class SgdRunner final : public JobRunner {
     absl::Time deadline;
     absl::Time again = absl::InfinitePast();  // not to be asked before
     int attempts = 0;
-    absl::Status delay;  // why it was not answered
+    absl::Status delay;                  // why it was not answered
+    std::unique_ptr<StepStream> stream;  // of a model that is cut
     // Since the last report.
     double work_seconds = 0;
     double predicted_seconds = 0;
@@ -64,6 +66,8 @@ class SgdRunner final : public JobRunner {
 
   absl::StatusOr<TrainedModel> RunToEnd();
   absl::Status CheckMessages() const;
+  // Whether a micro-batch of the shard's rows fits a message.
+  absl::Status CheckMicroBatches(int32_t shard, const SgdPartial& start) const;
   absl::Status LoadJob();
   absl::Status Begin(const std::vector<int32_t>& shards);
   absl::Status RunJob();

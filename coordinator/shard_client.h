@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/call.h"
@@ -30,6 +31,18 @@ class PointStream {
   virtual ~PointStream() = default;
   // The next page; after one with `end` set, Next must not be called.
   virtual void Next(Done<ScanPage> done) = 0;
+};
+
+// Steps of one job, one after the other, over one stream where the shard is in
+// another process. Not thread-safe: at most one Step() outstanding. Destroying
+// it ends the stream, and a step under way with it; that may not happen inside
+// `done`.
+class StepStream {
+ public:
+  virtual ~StepStream() = default;
+  // As ShardClient::StepJob. After an error the next step goes over a new
+  // stream.
+  virtual void Step(JobStep step, CallContext call, Done<JobAnswer> done) = 0;
 };
 
 // May be let go of for the last time inside a `done`, so on a thread that runs
@@ -77,6 +90,9 @@ class ShardClient {
   // while it is busy.
   virtual void StepJob(JobStep step, CallContext call,
                        Done<JobAnswer> done) = 0;
+  // For many steps. The default makes a call of each.
+  // REQUIRES: the client outlives the stream.
+  virtual std::unique_ptr<StepStream> OpenSteps();
   virtual void LabelRows(JobLabel label, CallContext call,
                          Done<JobLabelled> done) = 0;
   // Whether there was one.
@@ -89,6 +105,22 @@ class ShardClient {
   virtual void PutRecord(RecordPut put, CallContext call,
                          Done<int64_t> done) = 0;
 };
+
+// A call for each step.
+class StepCalls final : public StepStream {
+ public:
+  explicit StepCalls(ShardClient* client) : client_(client) {}
+  void Step(JobStep step, CallContext call, Done<JobAnswer> done) override {
+    client_->StepJob(std::move(step), std::move(call), std::move(done));
+  }
+
+ private:
+  ShardClient* const client_;
+};
+
+inline std::unique_ptr<StepStream> ShardClient::OpenSteps() {
+  return std::make_unique<StepCalls>(this);
+}
 
 // All shards of a cluster: element i is shard i.
 using ShardSet =

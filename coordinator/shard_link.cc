@@ -49,6 +49,15 @@ absl::Status ShardLink::Admit(const google::protobuf::Message& request,
                               const CallContext& call, absl::Duration longest,
                               grpc::ClientContext* context,
                               LinkUse* use) const {
+  const absl::Time deadline = call.deadline == absl::InfiniteFuture()
+                                  ? absl::Now() + longest
+                                  : call.deadline;
+  context->set_deadline(absl::ToChronoTime(deadline));
+  return Admit(request, call, use);
+}
+
+absl::Status ShardLink::Admit(const google::protobuf::Message& request,
+                              const CallContext& call, LinkUse* use) const {
   const absl::Status live = call.status();
   if (!live.ok()) return Named(live);
   const auto bytes = static_cast<int64_t>(request.ByteSizeLong());
@@ -58,10 +67,6 @@ absl::Status ShardLink::Admit(const google::protobuf::Message& request,
                      " bytes, over the limit message_bytes of ",
                      options_.message_bytes, "; send less at once")));
   }
-  const absl::Time deadline = call.deadline == absl::InfiniteFuture()
-                                  ? absl::Now() + longest
-                                  : call.deadline;
-  context->set_deadline(absl::ToChronoTime(deadline));
   use->bytes_sent += FramedBytes(static_cast<size_t>(bytes));
   if (options_.counters != nullptr) {
     options_.counters->CountSent(FramedBytes(static_cast<size_t>(bytes)));

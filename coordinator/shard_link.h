@@ -54,6 +54,9 @@ class ShardLink {
   absl::Status Admit(const google::protobuf::Message& request,
                      const CallContext& call, absl::Duration longest,
                      grpc::ClientContext* context, LinkUse* use) const;
+  // The same for a message of a stream, whose context has no deadline.
+  absl::Status Admit(const google::protobuf::Message& request,
+                     const CallContext& call, LinkUse* use) const;
   // Counts a reply in `use`; whether the right shard sent it.
   absl::Status Receive(const google::protobuf::Message& response,
                        const v1::ShardReplyHeader& header, LinkUse* use);

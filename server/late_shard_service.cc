@@ -10,6 +10,7 @@
 #include "api/status_details.h"
 #include "api/v1/shard.grpc.pb.h"
 #include "shard/shard_service.h"
+#include "shard/step_stream.h"
 
 namespace coterie {
 namespace {
@@ -91,6 +92,10 @@ class LateService final : public Callbacks {
                                     const v1::JobStepRequest* request,
                                     v1::JobStepResponse* response) override {
     return Pass(&Callbacks::SgdStep, context, request, response);
+  }
+  StepStreamReactor* SgdSteps(Context* context) override {
+    if (Callbacks* target = Target()) return target->SgdSteps(context);
+    return RefuseStepStream(Loading(), options_);
   }
   grpc::ServerUnaryReactor* LabelRows(
       Context* context, const v1::LabelRowsRequest* request,

@@ -17,6 +17,26 @@ class HeldStream final : public PointStream {
   const std::unique_ptr<PointStream> stream_;
 };
 
+// A stream to the target of the moment.
+class MovableSteps final : public StepStream {
+ public:
+  explicit MovableSteps(const MovableShard* shard) : shard_(shard) {}
+
+  void Step(JobStep step, CallContext call, Done<JobAnswer> done) override {
+    std::shared_ptr<ShardClient> target = shard_->target();
+    if (target != client_) {
+      stream_ = target->OpenSteps();
+      client_ = std::move(target);
+    }
+    stream_->Step(std::move(step), std::move(call), std::move(done));
+  }
+
+ private:
+  const MovableShard* const shard_;
+  std::shared_ptr<ShardClient> client_;  // outlives its stream
+  std::unique_ptr<StepStream> stream_;
+};
+
 }  // namespace
 
 void MovableShard::Retarget(std::shared_ptr<ShardClient> target) {
@@ -81,6 +101,10 @@ void MovableShard::BeginJob(JobBegin begin, CallContext call,
 void MovableShard::StepJob(JobStep step, CallContext call,
                            Done<JobAnswer> done) {
   target()->StepJob(std::move(step), std::move(call), std::move(done));
+}
+
+std::unique_ptr<StepStream> MovableShard::OpenSteps() {
+  return std::make_unique<MovableSteps>(this);
 }
 
 void MovableShard::LabelRows(JobLabel label, CallContext call,

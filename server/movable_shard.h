@@ -45,6 +45,7 @@ class MovableShard final : public ShardClient {
   void Describe(CallContext call, Done<ShardDescription> done) override;
   void BeginJob(JobBegin begin, CallContext call, Done<JobBegun> done) override;
   void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override;
+  std::unique_ptr<StepStream> OpenSteps() override;
   void LabelRows(JobLabel label, CallContext call,
                  Done<JobLabelled> done) override;
   void EndJob(JobRef job, CallContext call, Done<bool> done) override;
@@ -52,12 +53,12 @@ class MovableShard final : public ShardClient {
                    Done<std::vector<StoredRecord>> done) override;
   void PutRecord(RecordPut put, CallContext call, Done<int64_t> done) override;
 
- private:
   std::shared_ptr<ShardClient> target() const {
     MutexLock lock(&mu_);
     return target_;
   }
 
+ private:
   const int32_t shard_id_;
   mutable Mutex mu_;
   std::shared_ptr<ShardClient> target_ ABSL_GUARDED_BY(mu_);

@@ -13,6 +13,7 @@
 #include "api/shard_convert.h"
 #include "api/stopwatch.h"
 #include "api/v1/shard.grpc.pb.h"
+#include "shard/step_stream.h"
 
 namespace coterie {
 namespace {
@@ -73,6 +74,10 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
                                     v1::JobStepResponse* response) override {
     return Serve("ShardService/SgdStep", kJobDeadline, &Shard::StepSgdJob,
                  context, request, response);
+  }
+  StepStreamReactor* SgdSteps(
+      grpc::CallbackServerContext* /*context*/) override {
+    return StartStepStream(shard_, options_);
   }
   grpc::ServerUnaryReactor* LabelRows(
       grpc::CallbackServerContext* context, const v1::LabelRowsRequest* request,

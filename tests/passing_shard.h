@@ -78,6 +78,9 @@ class PassingShard : public ShardClient {
     inner_->PutRecord(std::move(put), std::move(call), std::move(done));
   }
 
+ protected:
+  ShardClient* inner() const { return inner_.get(); }
+
  private:
   const std::shared_ptr<ShardClient> inner_;
 };

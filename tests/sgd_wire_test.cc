@@ -10,9 +10,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "api/placement.h"
 #include "api/training.h"
 #include "coordinator/coordinator.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/test_vectors.h"
 #include "sync/mutex.h"
@@ -24,6 +27,9 @@
 
 namespace coterie {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr int32_t kShards = 2;
 constexpr int32_t kWorkers = 4;
@@ -41,17 +47,11 @@ class WeighedShard final : public PassingShard {
   using PassingShard::PassingShard;
 
   void StepJob(JobStep step, CallContext call, Done<JobAnswer> done) override {
-    PassingShard::StepJob(
-        std::move(step), std::move(call),
-        [this, done = std::move(done)](absl::StatusOr<JobAnswer> a) mutable {
-          if (a.ok()) {
-            MutexLock lock(&mu_);
-            answers_.push_back({static_cast<int64_t>(a->partial.size()),
-                                a->link.bytes_received,
-                                static_cast<uint8_t>(a->partial[1])});
-          }
-          done(std::move(a));
-        });
+    PassingShard::StepJob(std::move(step), std::move(call),
+                          Weighed(std::move(done)));
+  }
+  std::unique_ptr<StepStream> OpenSteps() override {
+    return std::make_unique<WeighedSteps>(this, inner()->OpenSteps());
   }
 
   std::vector<Answer> Take() {
@@ -60,6 +60,32 @@ class WeighedShard final : public PassingShard {
   }
 
  private:
+  class WeighedSteps final : public StepStream {
+   public:
+    WeighedSteps(WeighedShard* shard, std::unique_ptr<StepStream> stream)
+        : shard_(shard), stream_(std::move(stream)) {}
+    void Step(JobStep step, CallContext call, Done<JobAnswer> done) override {
+      stream_->Step(std::move(step), std::move(call),
+                    shard_->Weighed(std::move(done)));
+    }
+
+   private:
+    WeighedShard* const shard_;
+    const std::unique_ptr<StepStream> stream_;
+  };
+
+  Done<JobAnswer> Weighed(Done<JobAnswer> done) {
+    return [this, done = std::move(done)](absl::StatusOr<JobAnswer> a) mutable {
+      if (a.ok()) {
+        MutexLock lock(&mu_);
+        answers_.push_back({static_cast<int64_t>(a->partial.size()),
+                            a->link.bytes_received,
+                            static_cast<uint8_t>(a->partial[1])});
+      }
+      done(std::move(a));
+    };
+  }
+
   Mutex mu_;
   std::vector<Answer> answers_ ABSL_GUARDED_BY(mu_);
 };
@@ -78,7 +104,11 @@ class SgdWire : public testing::Test {
           testing::UnitTest::GetInstance()->current_test_info()->name(), i);
       std::filesystem::remove_all(options.path);
       options.threads = 1;
-      served_.push_back(std::make_unique<ServedShard>(options));
+      served_.push_back(std::make_unique<ServedShard>(
+          options, [this](absl::string_view method, absl::StatusCode, double) {
+            MutexLock lock(&mu_);
+            ++calls_[std::string(method)];
+          }));
       shards_.push_back(
           std::make_shared<WeighedShard>(served_.back()->OverGrpc()));
       clients.push_back(shards_.back());
@@ -130,7 +160,15 @@ class SgdWire : public testing::Test {
     return rows;
   }
 
+  // RPCs that have ended at the shards.
+  int64_t calls(const std::string& method) {
+    MutexLock lock(&mu_);
+    return calls_[method];
+  }
+
   const SgdSimulationData data_;
+  Mutex mu_;
+  std::map<std::string, int64_t> calls_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<ServedShard>> served_;
   std::vector<std::shared_ptr<WeighedShard>> shards_;
   std::unique_ptr<Coordinator> coordinator_;
@@ -209,6 +247,120 @@ TEST_F(SgdWire, BytesAtTheRpcLayerAreThoseOfTheFormula) {
     // What the reports say was received is what the messages were.
     EXPECT_EQ(received, 0);
   }
+}
+
+// --- A model in two parts ----------------------------------------------------
+
+constexpr int64_t kCutRows = 48;
+constexpr int64_t kHidden = 6;
+constexpr int64_t kCutUpdates = 100;
+
+class SgdCutWire : public SgdWire {
+ protected:
+  // Rows whose slots the first shard has, in a collection of their own.
+  SgdCutWire() : rows_(MakeData(kCutRows, 9, 1, TestSeed())) {
+    const std::vector<int32_t> owner = EvenPlacement(kDefaultSlots, kShards);
+    CollectionSpec spec;
+    spec.name = "m";
+    spec.dimension = 9;
+    spec.metric = Metric::kSquaredL2;
+    EXPECT_TRUE(Await<CollectionSpec>([&](Done<CollectionSpec> done) {
+                  coordinator_->CreateCollection(spec, {}, std::move(done));
+                }).ok());
+    WriteBatch batch;
+    batch.collection = "m";
+    PointId id = 0;
+    for (size_t i = 0; i < rows_.labels.size(); ++i) {
+      while (owner[static_cast<size_t>(SlotOf(id, kDefaultSlots))] != 0) ++id;
+      rows_.ids[i] = id++;
+      rows_.labels[i] = static_cast<double>(i * i / 3 % 3);
+      const float* row = rows_.values.data() + i * 9;
+      batch.upserts.push_back(
+          {rows_.ids[i], {row, row + 9}, {{"y", rows_.labels[i]}}});
+    }
+    EXPECT_TRUE(Await<WriteReply>([&](Done<WriteReply> done) {
+                  coordinator_->Upsert(batch, {}, std::move(done));
+                }).ok());
+  }
+
+  static SgdRequest Request() {
+    SgdModel model;
+    model.kind = SgdModelKind::kMlp;
+    model.dimension = 9;
+    model.hidden = kHidden;
+    model.classes = 3;
+    SgdOptions options = TestOptions(SgdMethod::kGradientDescent, model, 1);
+    options.schedule = SgdSchedule::kConstant;
+    options.step = 0.4;
+    options.max_updates = kCutUpdates;
+    options.micro_batches = 4;
+    SgdRequest request = RequestOf(options);
+    request.collection = "m";
+    return request;
+  }
+
+  SgdSimulationData rows_;
+};
+
+TEST_F(SgdCutWire, TheCutIsCrossedByRowsTimesHiddenTimesFourOverOneStream) {
+  const SgdRequest request = Request();
+  const Followed run = Follow(coordinator_->jobs().Train(request, {}).get());
+  ASSERT_TRUE(run.model.ok()) << run.model.status();
+  SgdOptions one = request.options;
+  one.micro_batches = 0;
+  EXPECT_EQ(run.model->parameters,
+            Trained(rows_, one, 1, std::vector<int32_t>(kCutRows, 0)));
+  constexpr int64_t kValues = kCutUpdates * kCutRows * kHidden * 4;
+  EXPECT_EQ(run.model->last.shards[0].bytes_forward, kValues);
+  EXPECT_EQ(run.model->last.shards[1].bytes_backward, kValues);
+  int64_t received = 0;
+  for (int32_t s = 0; s < kShards; ++s) {
+    int64_t wire = 0, packed = 0, answers = 0;
+    for (const WeighedShard::Answer& answer :
+         shards_[static_cast<size_t>(s)]->Take()) {
+      EXPECT_EQ(answer.wire, OnTheWire(answer.packed, s, 1));
+      wire += answer.wire;
+      packed += answer.packed;
+      ++answers;
+    }
+    EXPECT_EQ(run.model->last.shards[static_cast<size_t>(s)].bytes_up, packed);
+    // Beside the values: a label a row, what frames an answer, and the part
+    // when it is brought together after 64 updates and at the end.
+    const int64_t part = s == 0 ? kHidden * 10 * 8 : 3 * 7 * 8;
+    EXPECT_GE(wire, kValues + 2 * part);
+    EXPECT_LE(wire,
+              kValues + 2 * part + kCutUpdates * kCutRows + 100 * answers);
+    received += wire;
+  }
+  EXPECT_EQ(run.model->bytes_received, received);
+}
+
+TEST_F(SgdCutWire, AShardThatDiesIsNamedWithTheUpdate) {
+  coordinator_.reset();
+  CoordinatorOptions options;
+  options.jobs.step_timeout = absl::Seconds(2);
+  auto coordinator =
+      Coordinator::Create({shards_.begin(), shards_.end()}, options);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  coordinator_ = *std::move(coordinator);
+  SgdRequest request = Request();
+  request.options.max_updates = 1'000'000;
+  bool dead = false;
+  const Followed run = Follow(coordinator_->jobs().Train(request, {}).get(),
+                              [&](const SgdReport& report) {
+                                if (report.progress.update < 5 || dead) return;
+                                dead = true;
+                                served_[1].reset();
+                              });
+  const absl::Status status = run.model.status();
+  EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))
+      << status;
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("shard 1"), HasSubstr("update "), HasSubstr("step ")));
+  // Of the first shard: one stream carried all of its steps.
+  EXPECT_LE(calls("ShardService/SgdSteps"), 3);
+  EXPECT_EQ(calls("ShardService/SgdStep"), 0);
 }
 
 }  // namespace
