@@ -198,5 +198,53 @@ TEST(SgdOptions, TheSoundCombinationsAreThese) {
   EXPECT_EQ(refused, 192 - 41);
 }
 
+// The others: every mode that does not wait for all, rule, compressor and
+// feedback, with full gradients and mini-batches.
+TEST(SgdOptions, EveryModeTakesWhatItsRuleAllowsAndNamesTheReasonElse) {
+  for (SgdMode mode : {SgdMode::kBackup, SgdMode::kBoundedStaleness,
+                       SgdMode::kAsynchronous, SgdMode::kBuffered}) {
+    for (SgdAsyncRule rule :
+         {SgdAsyncRule::kTable, SgdAsyncRule::kDelayAdaptive,
+          SgdAsyncRule::kStalenessScaled, SgdAsyncRule::kConstant,
+          SgdAsyncRule::kProximal}) {
+      int sound = 0;
+      for (SgdCompressor c : kAllCompressors) {
+        for (SgdFeedback f :
+             {SgdFeedback::kPlain, SgdFeedback::kShift, SgdFeedback::kEf21}) {
+          for (int64_t batch : {0, 2}) {
+            SgdOptions o = Options(SgdMethod::kGradientDescent, 5);
+            o.estimator =
+                batch == 0 ? SgdEstimator::kFull : SgdEstimator::kMiniBatch;
+            o.batch = batch;
+            o.compressor = c;
+            o.feedback = f;
+            o.mode = mode;
+            o.rule = rule;
+            const absl::Status status = ValidateSgdOptions(o);
+            if (!status.ok()) {
+              EXPECT_GT(status.message().size(), 20);
+              continue;
+            }
+            ++sound;
+            EXPECT_GT(PlanOf(o, SgdSchedule::kTheorem).step, 0);
+            // Estimates need every worker's newest answer.
+            EXPECT_TRUE(f == SgdFeedback::kPlain || mode == SgdMode::kBackup ||
+                        rule == SgdAsyncRule::kTable);
+          }
+        }
+      }
+      // Backup: all synchronous ones but SAGA and momentum. Else, without dealt
+      // blocks, full and batch: six plain ones each; in the table three shifts
+      // each and six of EF21; proximal ones send all or random blocks.
+      const bool proximal = rule == SgdAsyncRule::kProximal;
+      const int expected = proximal ? (mode == SgdMode::kAsynchronous ? 4 : 0)
+                           : mode == SgdMode::kBackup ? 29
+                                                      : 12;
+      EXPECT_EQ(sound, expected)
+          << static_cast<int>(mode) << ", " << static_cast<int>(rule);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace coterie
