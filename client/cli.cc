@@ -63,6 +63,7 @@ std::vector<Registered> RegisterCommands(CLI::App* app) {
   commands.push_back(NewHealthCommand());
   commands.push_back(NewKMeansCommand());
   commands.push_back(NewAssignCommand());
+  commands.push_back(NewClusteringsCommand());
   commands.push_back(NewTrainCommand());
   commands.push_back(NewPredictCommand());
   commands.push_back(NewModelsCommand());

@@ -91,6 +91,8 @@ TEST_F(Cli, WrongUsageIsCode1WithAdviceAndSendsNothing) {
       {"predict", "w", "m"},
       {"predict", "w", "m", "--vector", "1,nan"},
       {"models", "w", "--delete"},
+      {"clusterings", "w", "--delete"},
+      {"clusterings", "w", "c", "--members", "-1"},
   };
   for (const std::vector<std::string>& arguments : cases) {
     const Result result = Run(arguments);

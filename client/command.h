@@ -44,6 +44,7 @@ std::unique_ptr<Command> NewDropCommand();
 std::unique_ptr<Command> NewHealthCommand();
 std::unique_ptr<Command> NewKMeansCommand();
 std::unique_ptr<Command> NewAssignCommand();
+std::unique_ptr<Command> NewClusteringsCommand();
 std::unique_ptr<Command> NewJobsCommand();
 std::unique_ptr<Command> NewTrainCommand();
 std::unique_ptr<Command> NewModelsCommand();

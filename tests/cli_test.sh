@@ -127,6 +127,15 @@ expect_text err '--replace' "says what to do"
 expect_code 3 "more clusters than points" $coterie kmeans words -k 10001
 expect_code 1 "an algorithm that is none" \
   $coterie kmeans words -k 2 --algorithm magic
+expect_code 0 "clusterings" $coterie clusterings words
+expect_text out 'sweep-2' "lists them"
+expect_code 0 "a clustering" \
+  $coterie clusterings words kmeans-20 --show word --clusters 3
+expect_text out '20 clusters of 9,?999 rows' "shows it"
+expect_code 0 "its centroids" $coterie clusterings words sweep-2 --json
+expect_text out 'centroid' "are there as JSON"
+expect_code 0 "delete" $coterie clusterings words sweep-8 --delete
+expect_code 2 "gone" $coterie clusterings words sweep-8
 expect_code 0 "delete" $coterie jobs words sweep-4 --delete
 expect_code 2 "gone" $coterie jobs words sweep-4
 
