@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -165,6 +166,33 @@ TEST(KMeansFaults, CosineAveragesDirections) {
   result = Train(opposite, RequestFor(data, 1, false));
   ASSERT_TRUE(result.ok()) << result.status();
   for (const float v : result->result.centres) EXPECT_TRUE(std::isfinite(v));
+}
+
+// One unit in the last place apart: potentials of drawing are next to nothing.
+TEST(KMeansFaults, NeighbouringFloatsAreSeeded) {
+  std::vector<float> values;
+  for (int i = 0; i < 8; ++i) values.push_back(36000.0F + 0.00390625F * i);
+  for (const bool equal : {false, true}) {
+    const KMeansData data =
+        Line(equal ? std::vector<float>(8, 36000.0F) : values);
+    LocalCluster cluster(Shards(2));
+    Load(cluster, data, Metric::kSquaredL2);
+    for (const KMeansSeeding seeding :
+         {KMeansSeeding::kParallel, KMeansSeeding::kPlusPlus}) {
+      for (uint64_t seed = 0; seed < 5; ++seed) {
+        KMeansRequest request = RequestFor(data, 5, false);
+        request.options.seeding = seeding;
+        request.options.seed = seed;
+        request.replace = true;
+        const auto result = Train(cluster, request);
+        ASSERT_TRUE(result.ok()) << result.status();
+        const std::vector<float> centres = NonEmpty(result->result);
+        EXPECT_EQ(std::set<float>(centres.begin(), centres.end()).size(),
+                  equal ? 1U : 5U);
+        EXPECT_EQ(result->result.non_empty, equal ? 1 : 5);
+      }
+    }
+  }
 }
 
 TEST(KMeansFaults, CancellingStopsTheShards) {

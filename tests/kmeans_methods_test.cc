@@ -143,7 +143,11 @@ INSTANTIATE_TEST_SUITE_P(Data, EveryMethod,
 
 TEST_P(EveryMethod, HasTheBitsOfOneProcessOnAnyShards) {
   const KMeansData data = SomeData(GetParam());
-  for (const int32_t shards : {1, 3, 7}) {
+  // Heavy tails are where sums of doubles would differ.
+  const std::vector<int32_t> counts = GetParam() == "heavy"
+                                          ? std::vector<int32_t>{1, 2, 3, 7, 16}
+                                          : std::vector<int32_t>{1, 3, 7};
+  for (const int32_t shards : counts) {
     LocalCluster cluster(ShardsInTurn(shards));
     Load(cluster, data, data.metric);
     for (const Method& method : Methods()) {
