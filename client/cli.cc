@@ -30,7 +30,8 @@ constexpr char kExamples[] = R"(A first session, with coteried running:
   coterie search words --near king --show word
   coterie search words --near king --profile
   coterie kmeans words -k 50 --show word
-  coterie train a1a --label label --workers 20
+  coterie import adult data/a1a.libsvm --create --metric l2 --dim 123
+  coterie train adult --label label --workers 20
   coterie describe
 
 Each command has its own help with examples: coterie search --help

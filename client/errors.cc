@@ -37,7 +37,8 @@ std::string BusyHint(const absl::Status& status) {
 std::string DefaultHint(const absl::Status& status, absl::string_view server) {
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
-      return "What there is: coterie describe";
+      return "What there is: coterie describe; of a collection: coterie "
+             "clusterings, models or jobs COLLECTION";
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kOutOfRange:
       return "Mend what is named above; limits in force: coterie describe";

@@ -107,7 +107,8 @@ class KMeansCommand : public Command {
     command->add_option("--plot", plot_,
                         "Inertia and bytes by iteration, as a PNG file");
     command->add_flag("--replace", replace_,
-                      "A clustering of this --name is replaced");
+                      "A clustering of this --name is replaced (without --name "
+                      "always)");
     command->footer(kHelp);
     return command;
   }

@@ -1,11 +1,15 @@
 #include "client/search_output.h"
 
 #include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/numbers.h"
 #include "client/point_text.h"
 #include "client/printable.h"
@@ -15,6 +19,7 @@ namespace coterie {
 namespace {
 
 constexpr int64_t kMaxReason = 300;
+constexpr int64_t kMaxPlan = 600;
 
 // The one query's account; an account of nothing when it is missing.
 v1::QueryAccount AccountOf(const v1::ShardCertificate& shard) {
@@ -82,13 +87,25 @@ void PrintCertificate(const v1::SearchResponse& response, std::ostream& out) {
       << '\n';
 }
 
+// What it predicted and chose, whole: too long for a table.
+void PrintPlans(const v1::Profile& profile, std::ostream& out) {
+  std::map<std::string, std::vector<int32_t>> shards;
+  for (const v1::ShardProfile& shard : profile.shards()) {
+    shards[shard.plan()].push_back(shard.shard_id());
+  }
+  for (const auto& [plan, ids] : shards) {
+    out << (ids.size() == 1 ? "plan of shard " : "plan of shards ")
+        << absl::StrJoin(ids, ", ") << ": " << Printable(plan, kMaxPlan)
+        << '\n';
+  }
+}
+
 void PrintWork(const v1::SearchResponse& response, std::ostream& out) {
   absl::flat_hash_map<int32_t, int64_t> sequences;
   for (const v1::ShardCertificate& shard : response.certificate().shards()) {
     sequences[shard.shard_id()] = shard.sequence();
   }
   Table table({{"shard"},
-               {"plan", Align::kLeft},
                {"rows"},
                {"MB"},
                {"queue ms"},
@@ -99,8 +116,7 @@ void PrintWork(const v1::SearchResponse& response, std::ostream& out) {
   for (const v1::ShardProfile& shard : profile.shards()) {
     const auto sequence = sequences.find(shard.shard_id());
     table.AddRow(
-        {absl::StrCat(shard.shard_id()), shard.plan(),
-         WithCommas(shard.rows_scanned()),
+        {absl::StrCat(shard.shard_id()), WithCommas(shard.rows_scanned()),
          absl::StrFormat("%.2f",
                          static_cast<double>(shard.bytes_scanned()) / 1e6),
          Milliseconds(shard.queue_seconds()),
@@ -109,6 +125,7 @@ void PrintWork(const v1::SearchResponse& response, std::ostream& out) {
          sequence == sequences.end() ? "?" : absl::StrCat(sequence->second)});
   }
   table.Print(out);
+  PrintPlans(profile, out);
   const v1::CommunicationCost& cost = response.cost();
   out << "total " << Milliseconds(profile.total_seconds()) << " ms, merge "
       << Milliseconds(profile.merge_seconds()) << " ms; "

@@ -104,8 +104,9 @@ class TrainCommand : public Command {
     command->add_flag("--skip-missing", skip_missing_,
                       "Leave points without label out");
     command->add_option("--plot", plot_, "Loss and bytes as a PNG file");
-    command->add_flag("--replace", replace_,
-                      "A model of this --name is replaced");
+    command->add_flag(
+        "--replace", replace_,
+        "A model of this --name is replaced (without --name always)");
     command->footer(kHelp);
     return command;
   }

@@ -389,8 +389,8 @@ One process per shard, and any number of coordinators:
       --data_dir=/data/0 --listen=0.0.0.0:7700
   coteried --role=coordinator --shards=host0:7700,host1:7700
 
-Exit codes: 0 stopped on request; 1 could not start or had to stop (the reason
-is on standard error); 2 a flag is wrong.
+Exit codes: 0 stopped on request; 1 could not start, had to stop, or a flag is not
+one (the reason is on standard error); 2 a flag has a wrong value.
 
 `coteried --helpfull` lists every flag with unit, default and effect.
 )";
