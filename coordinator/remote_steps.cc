@@ -52,8 +52,11 @@ class StepsCall final
     call_ = call;
     if (call_.deadline != absl::InfiniteFuture()) SetAlarm(std::move(self));
     cancel_.emplace(call_.cancel, [this] { context_.TryCancel(); });
+    // Reading may fail, and let the stream end, before writing has begun.
+    AddHold();
     StartRead(&response_);
     StartWrite(&request_);
+    RemoveHold();
     return true;
   }
 
