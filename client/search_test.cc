@@ -157,10 +157,11 @@ TEST_F(Search, ProfileShowsHowEachShardAccountsForItsRows) {
                              "out, at sequence 100\n"));
   EXPECT_THAT(out, HasSubstr("  together: 6 rows live = 6 evaluated + 0 ruled "
                              "out\n  exact: yes;"));
-  EXPECT_THAT(out, HasSubstr("shard  plan                rows    MB  queue ms  "
-                             "scan ms  round trip ms  sequence\n"
-                             "    0  exact float32 scan     3  3.00      0.00  "
-                             "   1.25           2.50       100\n"));
+  EXPECT_THAT(out, HasSubstr("shard  rows    MB  queue ms  scan ms  round "
+                             "trip ms  sequence\n"
+                             "    0     3  3.00      0.00     1.25           "
+                             "2.50       100\n"));
+  EXPECT_THAT(out, HasSubstr("\nplan of shards 0, 1: exact float32 scan\n"));
   EXPECT_THAT(out, HasSubstr("total 3.00 ms, merge 0.00 ms; 4 messages, "
                              "1.50 kB to and 0 B from shards\n"));
 }
