@@ -9,6 +9,7 @@
 #include "client/command.h"
 #include "client/errors.h"
 #include "client/kmeans_output.h"
+#include "client/stored_results.h"
 
 namespace coterie {
 namespace {
@@ -57,20 +58,9 @@ class ClusteringsCommand : public Command {
 
  private:
   absl::Status List(const Session& session) const {
-    v1::ListClusteringsRequest request;
-    request.set_collection(collection_);
-    const auto response = session.Call(
-        session.stubs().clusterings,
-        &v1::ClusteringService::StubInterface::ListClusterings, request);
-    if (!response.ok()) return response.status();
-    if (session.json()) {
-      session.PrintJson(*response);
-      return absl::OkStatus();
-    }
-    for (const std::string& name : response->names()) {
-      session.out() << name << '\n';
-    }
-    return absl::OkStatus();
+    return ListNames<v1::ListClusteringsRequest>(
+        session, session.stubs().clusterings,
+        &v1::ClusteringService::StubInterface::ListClusterings, collection_);
   }
 
   absl::Status Show(const Session& session) const {
@@ -89,15 +79,10 @@ class ClusteringsCommand : public Command {
   }
 
   absl::Status Delete(const Session& session) const {
-    v1::DeleteClusteringRequest request;
-    request.set_collection(collection_);
-    request.set_name(name_);
-    const auto response = session.Call(
-        session.stubs().clusterings,
-        &v1::ClusteringService::StubInterface::DeleteClustering, request);
-    if (!response.ok()) return response.status();
-    session.out() << "deleted " << collection_ << ' ' << name_ << '\n';
-    return absl::OkStatus();
+    return DeleteNamed<v1::DeleteClusteringRequest>(
+        session, session.stubs().clusterings,
+        &v1::ClusteringService::StubInterface::DeleteClustering, collection_,
+        name_);
   }
 
   std::string collection_;

@@ -14,6 +14,7 @@
 #include "client/numbers.h"
 #include "client/point_text.h"
 #include "client/sgd_output.h"
+#include "client/stored_results.h"
 #include "client/table.h"
 
 namespace coterie {
@@ -58,20 +59,9 @@ class ModelsCommand : public Command {
 
  private:
   absl::Status List(const Session& session) const {
-    v1::ListModelsRequest request;
-    request.set_collection(collection_);
-    const auto response =
-        session.Call(session.stubs().training,
-                     &v1::TrainingService::StubInterface::ListModels, request);
-    if (!response.ok()) return response.status();
-    if (session.json()) {
-      session.PrintJson(*response);
-      return absl::OkStatus();
-    }
-    for (const std::string& name : response->names()) {
-      session.out() << name << '\n';
-    }
-    return absl::OkStatus();
+    return ListNames<v1::ListModelsRequest>(
+        session, session.stubs().training,
+        &v1::TrainingService::StubInterface::ListModels, collection_);
   }
 
   absl::Status Get(const Session& session) const {
@@ -100,15 +90,9 @@ class ModelsCommand : public Command {
   }
 
   absl::Status Delete(const Session& session) const {
-    v1::DeleteModelRequest request;
-    request.set_collection(collection_);
-    request.set_name(name_);
-    const auto response =
-        session.Call(session.stubs().training,
-                     &v1::TrainingService::StubInterface::DeleteModel, request);
-    if (!response.ok()) return response.status();
-    session.out() << "deleted " << collection_ << ' ' << name_ << '\n';
-    return absl::OkStatus();
+    return DeleteNamed<v1::DeleteModelRequest>(
+        session, session.stubs().training,
+        &v1::TrainingService::StubInterface::DeleteModel, collection_, name_);
   }
 
   std::string collection_;

@@ -179,7 +179,11 @@ void GuessThresholds(const CertifiedQueries& queries, const ScanRows& rows,
         sampled += absl::popcount(sampler.LiveOf(i * groups / wanted));
       }
       const int64_t rank = Sampler::RankOf(k, sampled, live_rows);
-      std::vector<Sample> samples(end - at, Sample(std::max<int64_t>(1, rank)));
+      std::vector<Sample> samples;
+      samples.reserve(end - at);
+      for (size_t q = at; q < end; ++q) {
+        samples.emplace_back(std::max<int64_t>(1, rank));
+      }
       for (int64_t i = 0; i < wanted && rank > 0; ++i) {
         sampler.Look(i * groups / wanted, samples);
       }
